@@ -1,0 +1,37 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from torch_energy_graph.bench import load_config, plan
+from torch_energy_graph.bench.registry import model_parameters
+
+ROOT = Path(__file__).parents[2] / 'benchmarks'
+BASELINES = {
+    *('logreg', 'logreg_agg', 'histgb', 'histgb_agg'),
+    *('mlp', 'mlp_agg', 'gcn'),
+}
+
+
+@pytest.mark.parametrize(
+    'path', sorted((ROOT / 'configs').glob('*.yaml')), ids=lambda p: p.stem
+)
+def test_committed_configurations_fit_the_models(path):
+    config = load_config(path)
+    assert {*BASELINES, 'et'} <= set(config.models)
+    for name, values in config.models.items():
+        assert values, f'{name}: settings are recorded in the file'
+        model_parameters(name, values, name)
+
+
+def test_the_demo_needs_no_file():
+    units = plan(load_config(ROOT / 'configs' / 'demo.yaml'))
+    assert {unit.dataset for unit in units} == {'digits_outlier'}
+
+
+def test_the_readme_example_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / 'README.md').read_text()
+    (code,) = re.findall(r'```python\n(.*?)```', text, flags=re.DOTALL)
+    exec(compile(code, 'benchmarks/README.md', 'exec'), {})
+    assert '| one_feature |' in capsys.readouterr().out

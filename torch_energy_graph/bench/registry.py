@@ -1,0 +1,146 @@
+"""Models and datasets of the benchmark, by name."""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from torch_geometric.data import Data
+
+from torch_energy_graph import datasets
+from torch_energy_graph.bench.coerce import (
+    ConfigError,
+    Field,
+    coerce_fields,
+    did_you_mean,
+)
+from torch_energy_graph.datasets.roots import find_npz
+
+__all__ = [
+    'FitPredict',
+    'Prediction',
+    'Task',
+    'get_model',
+    'load_task',
+    'model_parameters',
+    'register_dataset',
+    'register_model',
+    'require_dataset',
+]
+
+Masks: TypeAlias = tuple[Tensor, Tensor, Tensor]
+DIGITS = 'digits_outlier'
+F = TypeVar('F', bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model returns.
+
+    Args:
+        scores (ndarray): Probability of being anomalous, :math:`[N]`.
+        info (dict, optional): What to record beside the metrics;
+            ``best_epoch``, ``num_parameters``, ``energy_start`` and
+            ``energy_end`` have columns of their own in the report.
+    """
+
+    scores: NDArray[np.float64]
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A graph with 0/1 labels (-1: unlabelled) and its stored splits.
+
+    Args:
+        data (Data): The graph.
+        splits (Mapping, optional): By family, train, validation and test
+            masks :math:`[N, S]`.
+    """
+
+    data: Data
+    splits: Mapping[str, Masks] = field(default_factory=dict)
+
+
+FitPredict: TypeAlias = Callable[..., Prediction]
+_MODELS: dict[str, FitPredict] = {}
+_DATASETS: dict[str, Callable[[], Data | Task]] = {}
+
+
+def register_model(name: str) -> Callable[[F], F]:
+    """Decorate ``fit_predict(data, split, seed, **params) -> Prediction``.
+
+    The parameters are keyword-only, annotated and have defaults; files are
+    checked against them. In ``data.y`` every node outside of training and
+    validation is -1.
+    """
+
+    def decorate(function: F) -> F:
+        _MODELS[name] = function
+        return function
+
+    return decorate
+
+
+def register_dataset(name: str) -> Callable[[F], F]:
+    """Decorate a function that returns a ``Data`` or a :class:`Task`."""
+
+    def decorate(function: F) -> F:
+        _DATASETS[name] = function
+        return function
+
+    return decorate
+
+
+def get_model(name: str) -> FitPredict:
+    """Return a registered model."""
+    if name not in _MODELS:
+        raise ConfigError(
+            f"unknown model '{name}'; {did_you_mean(name, _MODELS)}"
+        )
+    return _MODELS[name]
+
+
+def model_parameters(
+    name: str, values: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """Check parameters against the model's signature and add defaults."""
+    function = get_model(name)
+    hints = typing.get_type_hints(function)
+    fields = {
+        key: Field(
+            hints.get(key, Any),
+            MISSING if p.default is p.empty else p.default,
+        )
+        for key, p in inspect.signature(function).parameters.items()
+        if p.kind is p.KEYWORD_ONLY
+    }
+    return coerce_fields(values, fields, where)
+
+
+def require_dataset(name: str) -> None:
+    """Raise ConfigError if no dataset with this name is at hand."""
+    if name in _DATASETS or name == DIGITS:
+        return
+    try:
+        find_npz(name)
+    except (FileNotFoundError, ValueError) as error:
+        cards = datasets.available()
+        hint = did_you_mean(name, {*_DATASETS, *(c.name for c in cards)})
+        raise ConfigError(f'{error}; {hint}') from None
+
+
+def load_task(name: str) -> Task:
+    """Load a dataset by name; registered ones come first."""
+    if name in _DATASETS:
+        loaded = _DATASETS[name]()
+        return loaded if isinstance(loaded, Task) else Task(loaded)
+    if name == DIGITS:
+        return Task(datasets.load(name))
+    dataset = datasets.NpzGraph(name)
+    return Task(dataset[0], dataset.splits)

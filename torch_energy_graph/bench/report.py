@@ -1,0 +1,219 @@
+"""Results as a long CSV and as Markdown tables."""
+
+import csv
+import io
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_energy_graph.bench.store import (
+    Row,
+    RunFolder,
+    Unit,
+    write_atomic,
+)
+
+__all__ = ['csv_text', 'markdown', 'write_report']
+
+METRICS = ('auprc', 'auroc', 'recall_at_k', 'macro_f1', 'ece')
+LOWER_IS_BETTER = ('ece',)
+TITLES = {
+    'auprc': 'AUPRC',
+    'auroc': 'AUROC',
+    'recall_at_k': 'Rec@K',
+    'macro_f1': 'macro-F1',
+    'ece': 'ECE',
+}
+KEYS = ('dataset', 'model', 'protocol', 'split', 'seed', 'config')
+EXTRAS = (
+    'threshold',
+    'best_epoch',
+    'seconds',
+    'memory_start_mib',
+    'memory_peak_mib',
+    'num_parameters',
+    'energy_start',
+    'energy_end',
+    'device',
+    'git',
+    'error',
+)
+Pair = tuple[Unit, Row | None]
+
+
+def write_report(folder: RunFolder) -> str:
+    """Write ``results.csv`` and ``report.md``; return the Markdown."""
+    units, about = folder.read_plan()
+    pairs = [(unit, folder.read(unit)) for unit in units]
+    text = markdown(pairs, about, folder.count_others(units))
+    write_atomic(folder.path / 'results.csv', csv_text(pairs))
+    write_atomic(folder.path / 'report.md', text)
+    return text
+
+
+def csv_text(pairs: Sequence[Pair]) -> str:
+    """Return one line per unit, in the order of the plan."""
+    parts = [f'{part}_{name}' for part in ('val', 'test') for name in METRICS]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator='\n')
+    writer.writerow([*KEYS, 'status', *parts, *EXTRAS])
+    for unit, row in pairs:
+        row = row or {'status': 'not run'}
+        values = [
+            row.get(part, {}).get(name)
+            for part in ('val', 'test')
+            for name in METRICS
+        ]
+        extras = [row.get(key) for key in EXTRAS]
+        keys = [getattr(unit, key) for key in KEYS]
+        writer.writerow([*keys, row['status'], *values, *extras])
+    return file.getvalue()
+
+
+def markdown(pairs: Sequence[Pair], about: Row, others: int = 0) -> str:
+    """Return one table per dataset and protocol.
+
+    Args:
+        pairs (sequence): Units in the order of the plan, with their rows.
+        about (dict): ``name`` and ``command`` of the run.
+        others (int, optional): Number of rows of other settings in the
+            folder. (default: :obj:`0`)
+    """
+    tables: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        key = (pair[0].dataset, pair[0].protocol)
+        tables.setdefault(key, []).append(pair)
+    blocks = [
+        f'# {about["name"]}',
+        'Test nodes, mean ± standard deviation (n runs), best in bold; epoch '
+        'and threshold are chosen on validation nodes. MiB is the peak of '
+        'resident memory above the start of the unit.',
+        f'Made by `{about["command"]}`.',
+        *(_table(key, group) for key, group in tables.items()),
+        _versions(row for _, row in pairs if row),
+    ]
+    if others:
+        blocks.append(
+            f'{others} results of other settings in this folder are not shown.'
+        )
+    return '\n\n'.join(block for block in blocks if block) + '\n'
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The runs of one model on one dataset and protocol."""
+
+    model: str
+    planned: int
+    rows: list[Row]
+
+    def values(self, *path: str) -> list[float]:
+        found: list[Any] = list(self.rows)
+        for key in path:
+            found = [value.get(key) for value in found]
+        return [value for value in found if value is not None]
+
+    def mean(self, *path: str) -> float | None:
+        values = self.values(*path)
+        return statistics.fmean(values) if values else None
+
+    def cell(self, metric: str, best: float | None) -> str:
+        values = self.values('test', metric)
+        if not values:
+            return '-'
+        mean = f'{statistics.fmean(values):.3f}'
+        if best is not None and mean == f'{best:.3f}':
+            mean = f'**{mean}**'
+        if len(values) == 1:
+            return f'{mean} (1)'
+        return f'{mean} ± {statistics.stdev(values):.3f} ({len(values)})'
+
+
+def _table(key: tuple[str, str], pairs: list[Pair]) -> str:
+    models = dict.fromkeys(unit.model for unit, _ in pairs)
+    lines = []
+    for model in models:
+        rows = [row for unit, row in pairs if unit.model == model]
+        ok = [row for row in rows if row and row['status'] == 'ok']
+        lines.append(_Line(model, len(rows), ok))
+    best = {metric: _best(lines, metric) for metric in METRICS}
+    head = ['model', *TITLES.values(), 'seconds', 'MiB', 'parameters', 'runs']
+    text = [_join(head), _join(['---'] + ['---:'] * (len(head) - 1))]
+    for line in lines:
+        memory = [
+            row['memory_peak_mib'] - row['memory_start_mib']
+            for row in line.rows
+            if row['memory_peak_mib'] is not None
+        ]
+        text.append(
+            _join(
+                [
+                    line.model,
+                    *(line.cell(metric, best[metric]) for metric in METRICS),
+                    _number(line.mean('seconds'), '.1f'),
+                    _number(max(memory, default=None), '.0f'),
+                    _number(line.mean('num_parameters'), ',.0f'),
+                    f'{len(line.rows)} of {line.planned}',
+                ]
+            )
+        )
+    title = f'## {key[0]}, {key[1]}'
+    blocks = [title, _counts(pairs), '\n'.join(text), _failures(pairs)]
+    return '\n\n'.join(block for block in blocks if block)
+
+
+def _best(lines: list[_Line], metric: str) -> float | None:
+    means = [line.mean('test', metric) for line in lines]
+    found = [mean for mean in means if mean is not None]
+    if len(found) < 2:
+        return None
+    return min(found) if metric in LOWER_IS_BETTER else max(found)
+
+
+def _counts(pairs: list[Pair]) -> str:
+    for unit, row in pairs:
+        if row and row['status'] == 'ok':
+            parts = ', '.join(
+                f'{row["split"][part]["nodes"]:,} {name} nodes '
+                f'({row["split"][part]["anomalies"]:,} anomalous)'
+                for part, name in (
+                    ('train', 'training'),
+                    ('val', 'validation'),
+                    ('test', 'test'),
+                )
+            )
+            return f'Split {unit.split}: {parts}.'
+    return ''
+
+
+def _failures(pairs: list[Pair]) -> str:
+    items = []
+    for unit, row in pairs:
+        what = f'{unit.model}, split {unit.split}, seed {unit.seed}'
+        if row is None:
+            items.append(f'- not run: {what}')
+        elif row['status'] != 'ok':
+            items.append(f'- failed: {what}: {row["error"]}')
+    if not items:
+        return ''
+    return 'Means above leave these out:\n\n' + '\n'.join(items)
+
+
+def _versions(rows: Iterable[Row]) -> str:
+    seen: dict[str, set[str]] = {}
+    for row in rows:
+        for name, version in row['versions'].items():
+            seen.setdefault(name, set()).add(version)
+        seen.setdefault('commit', set()).add(row['git'] or 'unknown')
+        seen.setdefault('threads', set()).add(str(row['threads']))
+    parts = [f'{k} {" / ".join(sorted(v))}' for k, v in seen.items()]
+    return f'Versions: {", ".join(parts)}.' if parts else ''
+
+
+def _number(value: float | None, spec: str) -> str:
+    return '-' if value is None else format(value, spec)
+
+
+def _join(cells: Iterable[str]) -> str:
+    return f'| {" | ".join(cells)} |'

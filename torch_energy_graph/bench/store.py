@@ -1,0 +1,158 @@
+"""The folder of a run: one JSON file per unit, never half of one."""
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch_energy_graph.bench.coerce import ConfigError, coerce
+
+__all__ = ['RunFolder', 'Unit', 'write_atomic']
+
+Row = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """The smallest piece of work that is stored and resumed.
+
+    Args:
+        dataset (str): Name of the dataset.
+        model (str): Name of the model.
+        protocol (str): Name of the protocol.
+        split (int): Index of the split.
+        seed (int): Seed of the model.
+        params (dict[str, Any]): All parameters of the model.
+    """
+
+    dataset: str
+    model: str
+    protocol: str
+    split: int
+    seed: int
+    params: dict[str, Any]
+
+    @property
+    def config(self) -> str:
+        """Hash of the parameters."""
+        text = json.dumps(self.params, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    @property
+    def key(self) -> str:
+        """Name of the unit's file; equal units have equal keys."""
+        return (
+            f'{self.dataset}--{self.model}--{self.protocol}--s{self.split}'
+            f'--r{self.seed}--{self.config}'
+        )
+
+    @property
+    def title(self) -> str:
+        """The unit in words."""
+        return (
+            f'{self.dataset} {self.protocol} split {self.split} '
+            f'seed {self.seed} {self.model}'
+        )
+
+
+class RunFolder:
+    """Reads and writes the results of one run.
+
+    Args:
+        path (str or PathLike): The folder; made when first written to.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder alone; the system frees it when we die."""
+        (self.path / 'units').mkdir(parents=True, exist_ok=True)
+        with open(self.path / '.lock', 'a+') as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.seek(0)
+                raise BlockingIOError(
+                    f"'{self.path}' is in use by another runner "
+                    f'({file.read().strip() or "starting"}); wait for it or '
+                    f'choose another folder with --out'
+                ) from None
+            file.truncate(0)
+            file.write(f'process {os.getpid()}')
+            file.flush()
+            for left_over in self.path.rglob('*.tmp'):
+                left_over.unlink()
+            yield
+
+    def write_plan(self, units: list[Unit], about: Row) -> None:
+        """Store what is to be run, so that it can be resumed."""
+        plan = {**about, 'units': [dataclasses.asdict(u) for u in units]}
+        write_atomic(self.path / 'run.json', _dump(plan))
+
+    def read_plan(self) -> tuple[list[Unit], Row]:
+        """Return the stored units and what else was stored with them."""
+        file = self.path / 'run.json'
+        try:
+            plan = json.loads(file.read_text(encoding='utf-8'))
+        except FileNotFoundError:
+            raise ConfigError(
+                f"'{self.path}' is not the folder of a run (no run.json); "
+                f"start one with 'teg bench run CONFIG --out {self.path}'"
+            ) from None
+        except ValueError as error:
+            raise ConfigError(f"cannot read '{file}': {error}") from error
+        if not isinstance(plan, dict) or not {'name', 'command'} <= set(plan):
+            raise ConfigError(f"'{file}' is damaged; start the run again")
+        units = coerce(plan.pop('units', None), tuple[Unit, ...], str(file))
+        return list(units), plan
+
+    def write(self, unit: Unit, row: Row) -> None:
+        """Store the row of a unit."""
+        write_atomic(self._file(unit), _dump(row))
+
+    def read(self, unit: Unit) -> Row | None:
+        """Return the row of a unit, or :obj:`None` if there is none."""
+        try:
+            row: Row = json.loads(self._file(unit).read_text('utf-8'))
+        except (FileNotFoundError, ValueError):
+            return None
+        return row
+
+    def count_others(self, units: list[Unit]) -> int:
+        """Count stored rows that belong to none of these units."""
+        keys = {unit.key for unit in units}
+        files = (self.path / 'units').glob('*.json')
+        return sum(file.stem not in keys for file in files)
+
+    def _file(self, unit: Unit) -> Path:
+        return self.path / 'units' / f'{unit.key}.json'
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a file so that a reader finds the old or the new one, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f'{path.name}.{os.getpid()}.tmp')
+    try:
+        with open(temporary, 'w', encoding='utf-8') as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _dump(tree: Row) -> str:
+    return json.dumps(tree, indent=1, allow_nan=False) + '\n'

@@ -1,0 +1,38 @@
+"""Freed memory goes back to the system, where the C library hoards it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor
+
+__all__ = ['release_freed_memory']
+
+
+def release_freed_memory(x: Tensor) -> None:
+    r"""Returns free heap pages to the system, for CPU tensors on glibc.
+
+    PyTorch asks for 64-byte aligned blocks, and glibc before 2.38 can hardly
+    reuse a freed block for an aligned one of the same size: the heap of a
+    descent whose live memory is constant grows by some 20 MB a step on a
+    graph of 12,000 nodes. Elsewhere, and under ``torch.compile``, this does
+    nothing.
+
+    Args:
+        x (Tensor): Any tensor of the computation; only its device matters.
+    """
+    if x.device.type == 'cpu' and not torch.compiler.is_compiling():
+        trim = _malloc_trim()
+        if trim is not None:
+            trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return None

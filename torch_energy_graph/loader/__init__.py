@@ -1,0 +1,5 @@
+"""Mini-batches of one large graph."""
+
+from torch_energy_graph.loader.random_partition import RandomPartitionLoader
+
+__all__ = ['RandomPartitionLoader']

@@ -1,0 +1,15 @@
+"""With which weights: layers for PyTorch Geometric."""
+
+from .conv import (
+    EnergyAttentionConv,
+    EnergyTransformerConv,
+    HopfieldNetwork,
+)
+from .norm import EnergyLayerNorm
+
+__all__ = [
+    'EnergyAttentionConv',
+    'EnergyLayerNorm',
+    'EnergyTransformerConv',
+    'HopfieldNetwork',
+]

@@ -1,0 +1,7 @@
+"""Graph layers."""
+
+from .energy_attention_conv import EnergyAttentionConv
+from .energy_transformer_conv import EnergyTransformerConv
+from .hopfield_network import HopfieldNetwork
+
+__all__ = ['EnergyAttentionConv', 'EnergyTransformerConv', 'HopfieldNetwork']

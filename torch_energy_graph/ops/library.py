@@ -1,0 +1,148 @@
+"""Registration of the operators: schema, fake, implementation, autograd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import reference, sddmm
+from .graph import GraphCache
+
+__all__ = ['energy_attention']
+
+# The graph travels as the six arrays of a `GraphCache`.
+
+
+def _no_autocast(q: Tensor) -> torch.autocast:
+    # inside, half types are computed in float32, which CSR kernels require
+    return torch.autocast(q.device.type, enabled=False)
+
+
+@torch.library.custom_op(
+    'torch_energy_graph::energy_attention', mutates_args=()
+)
+def energy_attention(
+    q: Tensor,
+    k: Tensor,
+    bias: Tensor | None,
+    rowptr: Tensor,
+    col: Tensor,
+    edge_row: Tensor,
+    colptr: Tensor,
+    row: Tensor,
+    edge_col: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-sum-exp and both gradients; beta is folded into q."""
+    graph = GraphCache(rowptr, col, edge_row, colptr, row, edge_col)
+    with _no_autocast(q):
+        return sddmm.forward(q, k, bias, graph)
+
+
+@energy_attention.register_fake
+def _energy_attention_fake(
+    q: Tensor, k: Tensor, bias: Tensor | None, *arrays: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    lse = q.new_empty(q.shape[:2], dtype=dtype)  # [N_dst, H]
+    return lse, torch.empty_like(q), torch.empty_like(k)
+
+
+@torch.library.custom_op(
+    'torch_energy_graph::energy_attention_backward', mutates_args=()
+)
+def energy_attention_backward(
+    grad_lse: Tensor,
+    grad_u: Tensor,
+    grad_v: Tensor,
+    q: Tensor,
+    k: Tensor,
+    bias: Tensor | None,
+    lse: Tensor,
+    u: Tensor,
+    rowptr: Tensor,
+    col: Tensor,
+    edge_row: Tensor,
+    colptr: Tensor,
+    row: Tensor,
+    edge_col: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of q, k and the bias (empty without one)."""
+    graph = GraphCache(rowptr, col, edge_row, colptr, row, edge_col)
+    grads = (grad_lse, grad_u, grad_v)
+    with _no_autocast(q):
+        grad_q, grad_k, grad_bias = sddmm.backward(
+            grads, q, k, bias, lse, u, graph
+        )
+    if grad_bias is None:
+        grad_bias = q.new_empty(0)
+    return grad_q, grad_k, grad_bias
+
+
+@energy_attention_backward.register_fake
+def _energy_attention_backward_fake(
+    grad_lse: Tensor,
+    grad_u: Tensor,
+    grad_v: Tensor,
+    q: Tensor,
+    k: Tensor,
+    bias: Tensor | None,
+    *arrays: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    grad_bias = q.new_empty(0) if bias is None else torch.empty_like(bias)
+    return torch.empty_like(q), torch.empty_like(k), grad_bias
+
+
+def _setup_context(
+    ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
+) -> None:
+    q, k, bias, *arrays = inputs
+    lse, u, _ = output
+    ctx.has_bias = bias is not None
+    saved = (q, k, lse, u, *arrays)
+    ctx.save_for_backward(*saved, *([bias] if ctx.has_bias else []))
+
+
+def _backward(
+    ctx: Any, grad_lse: Tensor, grad_u: Tensor, grad_v: Tensor
+) -> tuple[Tensor | None, ...]:
+    q, k, lse, u, *arrays = ctx.saved_tensors
+    bias = arrays.pop() if ctx.has_bias else None
+    # an empty row has L = -inf: nothing may flow back from it
+    grads = (grad_lse.masked_fill(lse.isinf(), 0.0), grad_u, grad_v)
+    if torch.is_grad_enabled():  # create_graph=True
+        graph = GraphCache(*arrays)
+        out = _differentiable_backward(grads, q, k, bias, lse, u, graph)
+    else:
+        out = energy_attention_backward(*grads, q, k, bias, lse, u, *arrays)
+    grad_q, grad_k, grad_bias = out
+    return (
+        grad_q,
+        grad_k,
+        grad_bias if ctx.has_bias else None,
+        *[None] * len(arrays),
+    )
+
+
+def _differentiable_backward(
+    grads: tuple[Tensor, Tensor, Tensor],
+    q: Tensor,
+    k: Tensor,
+    bias: Tensor | None,
+    lse: Tensor,
+    u: Tensor,
+    graph: GraphCache,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The backward formula as operations that autograd can go through."""
+    src, dst, order = graph.col.long(), graph.targets(), graph.edge_row.long()
+    logit_bias = None if bias is None else bias[order]
+    grad_q, grad_k, grad_bias = reference.energy_attention_backward(
+        grads, q, k, src, dst, logit_bias, lse, u
+    )
+    back = torch.empty_like(order)
+    back[order] = torch.arange(order.size(0), device=order.device)
+    return grad_q, grad_k, grad_bias[back]
+
+
+energy_attention.register_autograd(_backward, setup_context=_setup_context)
