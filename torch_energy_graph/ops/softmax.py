@@ -63,6 +63,11 @@ def _from_ptr(ptr: Tensor | None, size: int) -> tuple[Tensor, int]:
         raise ValueError(
             "'scatter_softmax' expects ptr of shape [N + 1], N >= 0"
         )
+    if not torch.compiler.is_compiling() and int(ptr[-1]) != size:
+        raise ValueError(
+            f"'scatter_softmax': ptr must end at the {size} rows of src "
+            f'(got {int(ptr[-1])})'
+        )
     groups = torch.arange(ptr.size(0) - 1, device=ptr.device)
     return groups.repeat_interleave(ptr.diff(), output_size=size), groups.size(
         0

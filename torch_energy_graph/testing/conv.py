@@ -102,5 +102,6 @@ def _run(
     except Exception as error:
         reason = str(error)
         if not isinstance(error, ContractError):
-            reason = f'{type(error).__name__}: {reason}'
+            lines = reason.splitlines() or ['']  # compilers write pages
+            reason = f'{type(error).__name__}: {lines[0]}'
         raise ContractError(f"check '{name}': {reason}") from error

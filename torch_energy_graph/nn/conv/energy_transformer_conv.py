@@ -213,7 +213,7 @@ class EnergyTransformerConv(MessagePassing):
             )
         lin = self.lin
         width = self.out_channels if lin is None else lin.in_channels
-        if x.dim() != 2 or width not in (-1, x.size(-1)):
+        if x.dim() != 2 or (width != -1 and x.size(-1) != width):
             raise ValueError(
                 f"'{self.__class__.__name__}' expects node features of shape "
                 f'[N, {width}] (got {list(x.shape)})'
