@@ -74,14 +74,17 @@ class EnergyLayerNorm(torch.nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalises the last dimension."""
-        g = self.gamma * self._centred(x) / self.sigma(x).unsqueeze(-1)
+        self._check(x)
+        g = F.layer_norm(_widen(x), (self.channels,), eps=self.eps)
+        g = self.gamma * g
         if self.bias is not None:
             g = g + self.bias
         return g.to(x.dtype)
 
     def sigma(self, x: Tensor) -> Tensor:
         r"""Standard deviation :math:`\sigma`, of shape :math:`(*)`."""
-        variance = self._centred(x).square().mean(-1)
+        self._check(x)
+        variance = _widen(x).var(-1, correction=0)
         return (variance + self.eps).sqrt()
 
     def lagrangian(self, x: Tensor) -> Tensor:
@@ -93,14 +96,12 @@ class EnergyLayerNorm(torch.nn.Module):
             out = out + (self.bias * _widen(x)).sum(-1)
         return out
 
-    def _centred(self, x: Tensor) -> Tensor:
+    def _check(self, x: Tensor) -> None:
         if x.size(-1) != self.channels:
             raise ValueError(
                 f"'EnergyLayerNorm' expects {self.channels} channels "
                 f'(got input of shape {list(x.shape)})'
             )
-        x = _widen(x)
-        return x - x.mean(-1, keepdim=True)
 
     def __repr__(self) -> str:
         return (
