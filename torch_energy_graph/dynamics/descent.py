@@ -18,8 +18,8 @@ from torch.utils.checkpoint import checkpoint as recompute
 from torch_geometric.utils import scatter
 
 from torch_energy_graph.energies import reduce_energy
+from torch_energy_graph.ops import release_freed_memory
 
-from .heap import release_freed_memory
 from .trace import EnergyTrace
 
 __all__ = ['descend']
@@ -121,7 +121,10 @@ def _checkpointed(
 
     def lean_step(state: Tensor) -> Tensor:
         release_freed_memory(state)
-        return step(state)[0]
+        state, force, _ = step(state)
+        if force.requires_grad and not torch.compiler.is_compiling():
+            force.register_hook(release_freed_memory)
+        return state
 
     def segment(state: Tensor, length: int) -> Tensor:
         for _ in range(length):

@@ -82,7 +82,7 @@ def hopfield_energy_grad(
     """
     overlap = F.linear(g, memories)  # [N, K]
     if activation == 'relu':
-        response = overlap.relu()
+        response = overlap.relu_()
     elif activation == 'power':
         response = overlap.relu().pow(power - 1)
     elif activation == 'softmax':

@@ -3,6 +3,7 @@
 from .attention import energy_attention
 from .backend import BackendStatus, backends, use_backend
 from .graph import GraphCache, coo_edges
+from .heap import release_freed_memory
 from .softmax import scatter_softmax
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     'backends',
     'coo_edges',
     'energy_attention',
+    'release_freed_memory',
     'scatter_softmax',
     'use_backend',
 ]

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from .graph import GraphCache
+from .heap import release_freed_memory
 
 __all__ = ['backward', 'forward']
 
@@ -35,16 +35,19 @@ def forward(
     dtype, (q, k) = q.dtype, _heads_first(q, k)  # [H, N, Y]
     lse = q.new_full(q.shape[:2], -torch.inf)  # [H, N_dst]
     u, v = torch.zeros_like(q), torch.zeros_like(k)
-    for rows, h in _by_target(graph, q.size(0)):
-        p = rows.logits(q[h], k[h], bias, h)  # [E of the block]
-        lse[h, rows.span] = rows.logsumexp(p)
-        p.sub_(rows.at_targets(_finite(lse[h]))).exp_()
-        u[h, rows.span] = rows.matrix(p) @ k[h]
+    for rows in _by_target(graph, q):
+        at = rows.span
+        for h in range(q.size(0)):
+            p = rows.logits(q[h], k[h], bias, h)  # [E of the block]
+            lse[h, at] = rows.logsumexp(p)
+            p.sub_(rows.at_targets(_finite(lse[h]))).exp_()
+            torch.mm(rows.weights, k[h], out=u[h, at])
     shift = _finite(lse)
-    for rows, h in _by_source(graph, q.size(0)):
-        p = rows.logits(k[h], q[h], bias, h)
-        p.sub_(rows.at_targets(shift[h])).exp_()
-        v[h, rows.span] = rows.matrix(p) @ q[h]
+    for rows in _by_source(graph, q):
+        for h in range(q.size(0)):
+            p = rows.logits(k[h], q[h], bias, h)
+            p.sub_(rows.at_targets(shift[h])).exp_()
+            torch.mm(rows.weights, q[h], out=v[h, rows.span])
     return lse.t().contiguous(), _nodes_first(u, dtype), _nodes_first(v, dtype)
 
 
@@ -66,140 +69,172 @@ def backward(
     source = torch.cat([k, grad_v], dim=-1)  # [H, N_src, 2Y]
     grad_q, grad_k = torch.zeros_like(q), torch.zeros_like(k)
     grad_bias = None if bias is None else torch.zeros_like(bias)
-    for rows, h in _by_target(graph, q.size(0)):
+    for rows in _by_target(graph, q):
         at = rows.span
-        p = rows.logits(q[h], k[h], bias, h)  # [E of the block]
-        p.sub_(rows.at_targets(shift[h])).exp_()
-        pulled = rows.matrix(p) @ grad_v[h]
-        tau[h, at] += (q[h, at] * pulled).sum(-1)
-        t = rows.sample(target[h], source[h])
-        grad_logits = p.mul_(t.sub_(rows.at_targets(tau[h])))
-        grad_q[h, at] = rows.matrix(grad_logits) @ k[h] + pulled
-        if grad_bias is not None:
-            grad_bias[rows.edge, h] = grad_logits.to(grad_bias.dtype)
-    for rows, h in _by_source(graph, q.size(0)):
-        p = rows.logits(k[h], q[h], bias, h)
-        p.sub_(rows.at_targets(shift[h])).exp_()
-        pushed = rows.matrix(p) @ grad_u[h]
-        t = rows.sample(source[h], target[h])
-        grad_logits = p.mul_(t.sub_(rows.at_targets(tau[h])))
-        grad_k[h, rows.span] = rows.matrix(grad_logits) @ q[h] + pushed
+        for h in range(q.size(0)):
+            p = rows.logits(q[h], k[h], bias, h)  # [E of the block]
+            p.sub_(rows.at_targets(shift[h])).exp_()
+            pulled = torch.mm(rows.weights, grad_v[h], out=grad_q[h, at])
+            tau[h, at] += (q[h, at] * pulled).sum(-1)
+            t = rows.sample(target[h], source[h], rows.products)
+            # from here on, p and the weights are the logits' gradient
+            p.mul_(t.sub_(rows.at_targets(tau[h])))
+            grad_q[h, at] += rows.weights @ k[h]
+            if grad_bias is not None:
+                grad_bias[rows.edge, h] = p.to(grad_bias.dtype)
+    for rows in _by_source(graph, q):
+        at = rows.span
+        for h in range(q.size(0)):
+            p = rows.logits(k[h], q[h], bias, h)
+            p.sub_(rows.at_targets(shift[h])).exp_()
+            torch.mm(rows.weights, grad_u[h], out=grad_k[h, at])
+            t = rows.sample(source[h], target[h], rows.products)
+            p.mul_(t.sub_(rows.at_targets(tau[h])))
+            grad_k[h, at] += rows.weights @ q[h]
     return _nodes_first(grad_q, dtype), _nodes_first(grad_k, dtype), grad_bias
 
 
-@dataclass
 class _Rows:
-    """A block of consecutive rows of a sparse matrix, and its products."""
+    """A block of consecutive rows of a sparse matrix, and its products.
 
-    span: slice  # which rows
-    ptr: Tensor  # [rows + 1], from zero
-    minor: Tensor  # [E of the block], the other end of every edge
-    edge: Tensor  # [E of the block], position in the caller's order
-    target: Tensor  # [E of the block]
-    num_minor: int
+    Values per edge live in buffers that all blocks and heads share: fresh
+    ones for every product would scatter the heap.
 
-    def matrix(self, values: Tensor) -> Tensor:
-        """The sparse matrix of values per edge."""
-        return torch.sparse_csr_tensor(
-            self.ptr,
-            self.minor,
-            values,
-            (self.ptr.size(0) - 1, self.num_minor),
-            check_invariants=False,
+    Args:
+        span (slice): Which rows.
+        ptr (Tensor): Row pointers of the block, from zero.
+        minor (Tensor): The other end of every edge of the block.
+        edge (Tensor): Its position in the caller's order.
+        target (Tensor): Its target.
+        num_minor (int): Number of columns.
+        buffers (Tensor): Three rows of at least as many values as edges.
+    """
+
+    def __init__(
+        self,
+        span: slice,
+        ptr: Tensor,
+        minor: Tensor,
+        edge: Tensor,
+        target: Tensor,
+        num_minor: int,
+        buffers: Tensor,
+    ) -> None:
+        self.span, self.edge, self.target = span, edge, target
+        self.ptr, self.minor = ptr, minor
+        values, products, self.scratch = buffers[:, : minor.size(0)]
+        size = (ptr.size(0) - 1, num_minor)
+        index = ptr.to(minor.dtype), minor  # CSR kernels want one type
+        self.weights = torch.sparse_csr_tensor(
+            *index, values.zero_(), size, check_invariants=False
+        )
+        self.products = torch.sparse_csr_tensor(
+            *index, products.zero_(), size, check_invariants=False
         )
 
-    def sample(self, major: Tensor, minor: Tensor) -> Tensor:
-        """Dot products of the two ends of every edge."""
-        num_rows = self.ptr.size(0) - 1
-        if self.minor.size(0) > num_rows * self.num_minor:
+    def sample(self, major: Tensor, minor: Tensor, out: Tensor) -> Tensor:
+        """Dot products of the two ends of every edge, as values of `out`."""
+        values, major = out.values(), major[self.span]
+        if values.size(0) > out.size(0) * out.size(1):
             # more parallel edges than a matrix has places: refused by torch
-            rows = torch.arange(num_rows, device=self.ptr.device)
+            rows = torch.arange(out.size(0), device=values.device)
             rows = rows.repeat_interleave(self.ptr.diff())
-            pairs = major[self.span][rows] * minor[self.minor]
-            return pairs.sum(-1)
-        out = self.matrix(major.new_zeros(self.minor.size(0)))
-        torch.sparse.sampled_addmm(
-            out, major[self.span], minor.t(), beta=0.0, out=out
-        )
-        return out.values()
+            pairs = major[rows] * minor[self.minor]
+            return torch.sum(pairs, -1, out=values)
+        values.zero_()  # beta times what stood there must not be NaN
+        torch.sparse.sampled_addmm(out, major, minor.t(), beta=0.0, out=out)
+        return values
 
     def logits(
         self, major: Tensor, minor: Tensor, bias: Tensor | None, head: int
     ) -> Tensor:
-        """Logits of every edge."""
-        logits = self.sample(major, minor)
+        """Logits of every edge, as values of the weights."""
+        logits = self.sample(major, minor, self.weights)
         if bias is not None:
             logits += bias[:, head].index_select(0, self.edge)
         return logits
 
     def logsumexp(self, logits: Tensor) -> Tensor:
         """Log-sum-exp of every row, -inf where it is empty."""
-        rows, ptr = self.target - self.span.start, self.ptr.long()
         top = torch.segment_reduce(
-            logits, 'max', offsets=ptr, initial=-torch.inf
+            logits, 'max', offsets=self.ptr, initial=-torch.inf
         )
         top = _finite(top)
+        rows = self.target - self.span.start
+        terms = torch.index_select(top, 0, rows, out=self.scratch)
+        torch.sub(logits, terms, out=terms).exp_()
         # hubs: a float32 running sum of many small terms drifts
-        terms = (logits - top.index_select(0, rows)).exp_().double()
-        total = torch.segment_reduce(terms, 'sum', offsets=ptr)
+        total = torch.segment_reduce(terms.double(), 'sum', offsets=self.ptr)
         return total.log().to(logits.dtype) + top
 
     def at_targets(self, nodes: Tensor) -> Tensor:
         """Value of the target of every edge."""
-        return nodes.index_select(0, self.target)
+        return torch.index_select(nodes, 0, self.target, out=self.scratch)
 
 
-def _by_target(
-    graph: GraphCache, num_heads: int
-) -> Iterator[tuple[_Rows, int]]:
-    targets = graph.targets().to(graph.row.dtype)
-    for first, last, start, stop in _blocks(graph.rowptr):
-        edges = slice(start, stop)
-        rows = _Rows(
-            slice(first, last),
-            (graph.rowptr[first : last + 1] - start).to(graph.col.dtype),
-            graph.col[edges],
-            graph.edge_row[edges],
-            targets[edges],
+def _by_target(graph: GraphCache, like: Tensor) -> Iterator[_Rows]:
+    """Blocks of targets with their sources."""
+    ptr, minor, edge = graph.rowptr, graph.col, graph.edge_row
+    blocks = _blocks(ptr)
+    buffers = _buffers(blocks, like)
+    for span, edges in blocks:
+        local = ptr[span.start : span.stop + 1] - edges.start
+        rows = torch.arange(
+            span.start, span.stop, dtype=minor.dtype, device=minor.device
+        ).repeat_interleave(local.diff())
+        yield _Rows(
+            span,
+            local,
+            minor[edges],
+            edge[edges],
+            rows,
             graph.num_src,
+            buffers,
         )
-        yield from ((rows, h) for h in range(num_heads))
 
 
-def _by_source(
-    graph: GraphCache, num_heads: int
-) -> Iterator[tuple[_Rows, int]]:
-    for first, last, start, stop in _blocks(graph.colptr):
-        edges = slice(start, stop)
-        rows = _Rows(
-            slice(first, last),
-            (graph.colptr[first : last + 1] - start).to(graph.row.dtype),
-            graph.row[edges],
-            graph.edge_col[edges],
-            graph.row[edges],
+def _by_source(graph: GraphCache, like: Tensor) -> Iterator[_Rows]:
+    """Blocks of sources with their targets."""
+    ptr, minor, edge = graph.colptr, graph.row, graph.edge_col
+    blocks = _blocks(ptr)
+    buffers = _buffers(blocks, like)
+    for span, edges in blocks:
+        yield _Rows(
+            span,
+            ptr[span.start : span.stop + 1] - edges.start,
+            minor[edges],
+            edge[edges],
+            minor[edges],
             graph.num_dst,
+            buffers,
         )
-        yield from ((rows, h) for h in range(num_heads))
 
 
-def _blocks(ptr: Tensor) -> Iterator[tuple[int, int, int, int]]:
-    """Rows `[first, last)` and edges `[start, stop)` of blocks of work.
+def _blocks(ptr: Tensor) -> list[tuple[slice, slice]]:
+    """Spans of rows, and of their edges, in blocks of work.
 
     A block has about `_BLOCK` edges (more, if one row has), so that its
-    temporaries stay in cache and do not scatter the heap.
+    values stay in cache.
     """
     num_edges = int(ptr[-1])
+    if num_edges > _BLOCK:
+        release_freed_memory(ptr)
     marks = torch.arange(
         _BLOCK, max(num_edges, _BLOCK), _BLOCK, device=ptr.device
     )
-    cuts = torch.searchsorted(ptr, marks).unique().tolist()
+    cuts = torch.searchsorted(ptr, marks).tolist()
     bounds = sorted({0, *cuts, ptr.size(0) - 1})
     starts = ptr[bounds].tolist()
-    for first, last, start, stop in zip(
-        bounds, bounds[1:], starts, starts[1:], strict=False
-    ):
-        if stop > start:
-            yield first, last, start, stop
+    return [
+        (slice(*bounds[i : i + 2]), slice(*starts[i : i + 2]))
+        for i in range(len(bounds) - 1)
+        if starts[i + 1] > starts[i]
+    ]
+
+
+def _buffers(blocks: list[tuple[slice, slice]], like: Tensor) -> Tensor:
+    largest = max((e.stop - e.start for _, e in blocks), default=0)
+    return like.new_empty(3, largest)
 
 
 def _finite(lse: Tensor) -> Tensor:

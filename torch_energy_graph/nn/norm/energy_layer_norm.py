@@ -84,7 +84,8 @@ class EnergyLayerNorm(torch.nn.Module):
     def sigma(self, x: Tensor) -> Tensor:
         r"""Standard deviation :math:`\sigma`, of shape :math:`(*)`."""
         self._check(x)
-        variance = _widen(x).var(-1, correction=0)
+        x = _widen(x)
+        variance = (x - x.mean(-1, keepdim=True)).square().mean(-1)
         return (variance + self.eps).sqrt()
 
     def lagrangian(self, x: Tensor) -> Tensor:
