@@ -1,5 +1,6 @@
 """Entry point: commands, exit codes and one clear line for every error."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -53,6 +54,9 @@ def main(args: Sequence[str] | None = None) -> int:
         args (sequence of str, optional): Arguments; if :obj:`None`, those
             of the process. (default: :obj:`None`)
     """
+    # before torch loads OpenMP: on busy cores, threads that spin while they
+    # wait make small operations many times slower
+    os.environ.setdefault('OMP_WAIT_POLICY', 'PASSIVE')
     given = list(sys.argv[1:] if args is None else args)
     arguments = [arg for arg in given if arg != '--debug']  # in any place
     try:
