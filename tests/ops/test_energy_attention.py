@@ -15,6 +15,13 @@ from torch_energy_graph.ops import (
 BACKENDS = ['torch', 'reference']
 
 
+@pytest.fixture(autouse=True, params=['sparse products', 'small graph'])
+def small(request, monkeypatch):
+    """Every test also runs with sparse products on its small graphs."""
+    if request.param == 'sparse products':
+        monkeypatch.setattr(library, '_SMALL', -1)
+
+
 def problem(num_dst, num_src, num_edges, heads=2, channels=3, seed=0):
     """Bipartite multigraph whose last target and last source have no edge."""
     gen = torch.Generator().manual_seed(seed)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from . import library, reference
+from . import edge_wise, library
 from .backend import active_backend
 from .graph import GraphCache
 
@@ -59,7 +58,9 @@ def energy_attention(
     _check_graph(q, graph, bias)
     scale = beta.view(1, -1, 1) if isinstance(beta, Tensor) else beta
     scaled = (q * scale).to(q.dtype)
-    evaluate = _by_reference if active_backend() == 'reference' else _by_op
+    evaluate = _by_op
+    if active_backend() == 'reference':
+        evaluate = edge_wise.forward
     lse, u, v = evaluate(scaled, k, bias, graph)
     return lse, u, (v / scale).to(k.dtype)
 
@@ -78,19 +79,6 @@ def _by_op(
         graph.row,
         graph.edge_col,
     )
-
-
-def _by_reference(
-    q: Tensor, k: Tensor, bias: Tensor | None, graph: GraphCache
-) -> tuple[Tensor, Tensor, Tensor]:
-    dtype = torch.promote_types(q.dtype, torch.float32)
-    src, dst = graph.col.long(), graph.targets()
-    if bias is not None:
-        bias = bias[graph.edge_row.long()].to(dtype)
-    lse, u, v = reference.energy_attention(
-        q.to(dtype), k.to(dtype), src, dst, bias
-    )
-    return lse, u.to(q.dtype), v.to(k.dtype)
 
 
 def _check_inputs(q: Tensor, k: Tensor, beta: float | Tensor) -> None:

@@ -7,12 +7,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import reference, sddmm
+from . import edge_wise, sddmm
 from .graph import GraphCache
 
 __all__ = ['energy_attention']
 
 # The graph travels as the six arrays of a `GraphCache`.
+
+# Up to so many values [E, H, Y], a few gathers beat sparse products per head.
+_SMALL = 2**16
+
+
+def _evaluator(q: Tensor, graph: GraphCache) -> Any:
+    small = graph.num_edges * q.size(1) * q.size(2) <= _SMALL
+    return edge_wise if small else sddmm
 
 
 def _no_autocast(q: Tensor) -> torch.autocast:
@@ -37,7 +45,7 @@ def energy_attention(
     """Log-sum-exp and both gradients; beta is folded into q."""
     graph = GraphCache(rowptr, col, edge_row, colptr, row, edge_col)
     with _no_autocast(q):
-        return sddmm.forward(q, k, bias, graph)
+        return _evaluator(q, graph).forward(q, k, bias, graph)
 
 
 @energy_attention.register_fake
@@ -72,7 +80,7 @@ def energy_attention_backward(
     graph = GraphCache(rowptr, col, edge_row, colptr, row, edge_col)
     grads = (grad_lse, grad_u, grad_v)
     with _no_autocast(q):
-        grad_q, grad_k, grad_bias = sddmm.backward(
+        grad_q, grad_k, grad_bias = _evaluator(q, graph).backward(
             grads, q, k, bias, lse, u, graph
         )
     if grad_bias is None:
@@ -113,36 +121,12 @@ def _backward(
     grads = (grad_lse.masked_fill(lse.isinf(), 0.0), grad_u, grad_v)
     if torch.is_grad_enabled():  # create_graph=True
         graph = GraphCache(*arrays)
-        out = _differentiable_backward(grads, q, k, bias, lse, u, graph)
+        out = edge_wise.backward(grads, q, k, bias, lse, u, graph)
     else:
         out = energy_attention_backward(*grads, q, k, bias, lse, u, *arrays)
     grad_q, grad_k, grad_bias = out
-    return (
-        grad_q,
-        grad_k,
-        grad_bias if ctx.has_bias else None,
-        *[None] * len(arrays),
-    )
-
-
-def _differentiable_backward(
-    grads: tuple[Tensor, Tensor, Tensor],
-    q: Tensor,
-    k: Tensor,
-    bias: Tensor | None,
-    lse: Tensor,
-    u: Tensor,
-    graph: GraphCache,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The backward formula as operations that autograd can go through."""
-    src, dst, order = graph.col.long(), graph.targets(), graph.edge_row.long()
-    logit_bias = None if bias is None else bias[order]
-    grad_q, grad_k, grad_bias = reference.energy_attention_backward(
-        grads, q, k, src, dst, logit_bias, lse, u
-    )
-    back = torch.empty_like(order)
-    back[order] = torch.arange(order.size(0), device=order.device)
-    return grad_q, grad_k, grad_bias[back]
+    grad_bias = grad_bias if ctx.has_bias else None
+    return grad_q, grad_k, grad_bias, *[None] * len(arrays)
 
 
 energy_attention.register_autograd(_backward, setup_context=_setup_context)
