@@ -32,6 +32,7 @@ def forward(
     q: Tensor, k: Tensor, bias: Tensor | None, graph: GraphCache
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Evaluates Eq. (1) and (2) of the reference, head by head."""
+    _tidy(graph.col)
     dtype, (q, k) = q.dtype, _heads_first(q, k)  # [H, N, Y]
     lse = q.new_full(q.shape[:2], -torch.inf)  # [H, N_dst]
     u, v = torch.zeros_like(q), torch.zeros_like(k)
@@ -61,6 +62,7 @@ def backward(
     graph: GraphCache,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Evaluates Eq. (3) to (5) of the reference, head by head."""
+    _tidy(graph.col)
     dtype = q.dtype
     q, k, u, grad_u, grad_v = _heads_first(q, k, u, *grads[1:])
     shift = _finite(lse).t().contiguous()  # [H, N_dst]
@@ -175,6 +177,7 @@ class _Rows:
 def _by_target(graph: GraphCache, like: Tensor) -> Iterator[_Rows]:
     """Blocks of targets with their sources."""
     ptr, minor, edge = graph.rowptr, graph.col, graph.edge_row
+    _tidy(minor)
     blocks = _blocks(ptr)
     buffers = _buffers(blocks, like)
     for span, edges in blocks:
@@ -196,6 +199,7 @@ def _by_target(graph: GraphCache, like: Tensor) -> Iterator[_Rows]:
 def _by_source(graph: GraphCache, like: Tensor) -> Iterator[_Rows]:
     """Blocks of sources with their targets."""
     ptr, minor, edge = graph.colptr, graph.row, graph.edge_col
+    _tidy(minor)
     blocks = _blocks(ptr)
     buffers = _buffers(blocks, like)
     for span, edges in blocks:
@@ -217,8 +221,6 @@ def _blocks(ptr: Tensor) -> list[tuple[slice, slice]]:
     values stay in cache.
     """
     num_edges = int(ptr[-1])
-    if num_edges > _BLOCK:
-        release_freed_memory(ptr)
     marks = torch.arange(
         _BLOCK, max(num_edges, _BLOCK), _BLOCK, device=ptr.device
     )
@@ -235,6 +237,12 @@ def _blocks(ptr: Tensor) -> list[tuple[slice, slice]]:
 def _buffers(blocks: list[tuple[slice, slice]], like: Tensor) -> Tensor:
     largest = max((e.stop - e.start for _, e in blocks), default=0)
     return like.new_empty(3, largest)
+
+
+def _tidy(edges: Tensor) -> None:
+    """Gives freed memory back, if the graph is so large that it matters."""
+    if edges.size(0) > _BLOCK:
+        release_freed_memory(edges)
 
 
 def _finite(lse: Tensor) -> Tensor:
