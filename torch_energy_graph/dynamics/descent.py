@@ -118,12 +118,16 @@ def _checkpointed(
     One level would keep a state per step; two levels keep the first state of
     every segment, and during its backward pass those inside it.
     """
+    device = x.device
+
+    def release(_: Tensor | None) -> None:
+        release_freed_memory(device)
 
     def lean_step(state: Tensor) -> Tensor:
-        release_freed_memory(state)
+        release_freed_memory(device)
         state, force, _ = step(state)
         if force.requires_grad and not torch.compiler.is_compiling():
-            force.register_hook(release_freed_memory)
+            force.register_hook(release)  # before its backward pass
         return state
 
     def segment(state: Tensor, length: int) -> Tensor:

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from functools import cache
 
 import torch
-from torch import Tensor
 
 __all__ = ['release_freed_memory']
 
 
-def release_freed_memory(x: Tensor) -> None:
-    r"""Returns free heap pages to the system, for CPU tensors on glibc.
+def release_freed_memory(device: torch.device) -> None:
+    r"""Returns free heap pages to the system, for the CPU and glibc.
 
     PyTorch asks for 64-byte aligned blocks, and glibc before 2.38 can hardly
     reuse a freed block for an aligned one of the same size: the heap of a
@@ -22,9 +21,9 @@ def release_freed_memory(x: Tensor) -> None:
     nothing.
 
     Args:
-        x (Tensor): Any tensor of the computation; only its device matters.
+        device (torch.device): Where the computation runs.
     """
-    if x.device.type == 'cpu' and not torch.compiler.is_compiling():
+    if device.type == 'cpu' and not torch.compiler.is_compiling():
         trim = _malloc_trim()
         if trim is not None:
             trim(0)

@@ -242,7 +242,7 @@ def _buffers(blocks: list[tuple[slice, slice]], like: Tensor) -> Tensor:
 def _tidy(edges: Tensor) -> None:
     """Gives freed memory back, if the graph is so large that it matters."""
     if edges.size(0) > _BLOCK:
-        release_freed_memory(edges)
+        release_freed_memory(edges.device)
 
 
 def _finite(lse: Tensor) -> Tensor:
