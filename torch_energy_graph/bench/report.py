@@ -88,7 +88,8 @@ def markdown(pairs: Sequence[Pair], about: Row, others: int = 0) -> str:
         f'# {about["name"]}',
         'Test nodes, mean ± standard deviation (n runs), best in bold; epoch '
         'and threshold are chosen on validation nodes. MiB is the peak of '
-        'resident memory above the start of the unit.',
+        'resident memory above the start of the unit; memory that the process '
+        'kept from earlier units is not in it.',
         f'Made by `{about["command"]}`.',
         *(_table(key, group) for key, group in tables.items()),
         _versions(row for _, row in pairs if row),
