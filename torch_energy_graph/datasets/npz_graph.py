@@ -30,9 +30,8 @@ _BROKEN = (
     BadZipFile,
     EOFError,
     KeyError,
-    NotImplementedError,
     OSError,
-    RuntimeError,
+    RuntimeError,  # also of a compression that zipfile lacks
     ValueError,
     zlib.error,
 )

@@ -176,41 +176,36 @@ class _Rows:
 
 def _by_target(graph: GraphCache, like: Tensor) -> Iterator[_Rows]:
     """Blocks of targets with their sources."""
-    ptr, minor, edge = graph.rowptr, graph.col, graph.edge_row
-    _tidy(minor)
-    blocks = _blocks(ptr)
-    buffers = _buffers(blocks, like)
-    for span, edges in blocks:
-        local = ptr[span.start : span.stop + 1] - edges.start
-        rows = torch.arange(
-            span.start, span.stop, dtype=minor.dtype, device=minor.device
-        ).repeat_interleave(local.diff())
-        yield _Rows(
-            span,
-            local,
-            minor[edges],
-            edge[edges],
-            rows,
-            graph.num_src,
-            buffers,
-        )
+    order = graph.rowptr, graph.col, graph.edge_row
+    return _sweep(*order, graph.num_src, like, rows_are_targets=True)
 
 
 def _by_source(graph: GraphCache, like: Tensor) -> Iterator[_Rows]:
     """Blocks of sources with their targets."""
-    ptr, minor, edge = graph.colptr, graph.row, graph.edge_col
+    order = graph.colptr, graph.row, graph.edge_col
+    return _sweep(*order, graph.num_dst, like, rows_are_targets=False)
+
+
+def _sweep(
+    ptr: Tensor,
+    minor: Tensor,
+    edge: Tensor,
+    num_minor: int,
+    like: Tensor,
+    rows_are_targets: bool,
+) -> Iterator[_Rows]:
     _tidy(minor)
     blocks = _blocks(ptr)
-    buffers = _buffers(blocks, like)
+    largest = max((e.stop - e.start for _, e in blocks), default=0)
+    buffers = like.new_empty(3, largest)
     for span, edges in blocks:
+        local = ptr[span.start : span.stop + 1] - edges.start
+        target = minor[edges]
+        if rows_are_targets:
+            rows = torch.arange(span.start, span.stop, device=minor.device)
+            target = rows.to(minor.dtype).repeat_interleave(local.diff())
         yield _Rows(
-            span,
-            ptr[span.start : span.stop + 1] - edges.start,
-            minor[edges],
-            edge[edges],
-            minor[edges],
-            graph.num_dst,
-            buffers,
+            span, local, minor[edges], edge[edges], target, num_minor, buffers
         )
 
 
@@ -232,11 +227,6 @@ def _blocks(ptr: Tensor) -> list[tuple[slice, slice]]:
         for i in range(len(bounds) - 1)
         if starts[i + 1] > starts[i]
     ]
-
-
-def _buffers(blocks: list[tuple[slice, slice]], like: Tensor) -> Tensor:
-    largest = max((e.stop - e.start for _, e in blocks), default=0)
-    return like.new_empty(3, largest)
 
 
 def _tidy(edges: Tensor) -> None:
