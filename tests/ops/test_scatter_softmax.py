@@ -49,7 +49,8 @@ def test_gradcheck_to_second_order():
         ({'index': torch.zeros(3), 'ptr': torch.zeros(2)}, 'exactly one'),
         ({'index': torch.zeros(2).long()}, r'one index per row of src, \[3\]'),
         ({'ptr': torch.zeros(0).long()}, r'ptr of shape \[N \+ 1\]'),
-        ({'ptr': torch.tensor([0, 2])}, 'ptr must end at the 3 rows'),
+        ({'ptr': torch.tensor([0, 4, 3])}, 'ptr must rise'),
+        ({'ptr': torch.tensor([0, 2])}, 'ptr must rise from 0 to the 3 rows'),
     ],
 )
 def test_wrong_arguments(arguments, message):

@@ -59,7 +59,7 @@ def energy_attention(
     scale = beta.view(1, -1, 1) if isinstance(beta, Tensor) else beta
     scaled = (q * scale).to(q.dtype)
     evaluate = _by_op
-    if active_backend() == 'reference':
+    if active_backend(q.device.type) == 'reference':
         evaluate = edge_wise.forward
     lse, u, v = evaluate(scaled, k, bias, graph)
     return lse, u, (v / scale).to(k.dtype)
@@ -68,17 +68,7 @@ def energy_attention(
 def _by_op(
     q: Tensor, k: Tensor, bias: Tensor | None, graph: GraphCache
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return library.energy_attention(
-        q,
-        k,
-        bias,
-        graph.rowptr,
-        graph.col,
-        graph.edge_row,
-        graph.colptr,
-        graph.row,
-        graph.edge_col,
-    )
+    return library.energy_attention(q, k, bias, graph.arrays())
 
 
 def _check_inputs(q: Tensor, k: Tensor, beta: float | Tensor) -> None:

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from . import native
+
 __all__ = ['BackendStatus', 'active_backend', 'backends', 'use_backend']
 
-_REASONS = {
-    'torch': 'PyTorch CSR kernels behind a registered operator',
-    'reference': 'plain PyTorch, edge by edge: the definition, slow',
+_ISA = {
+    'generic': 'any CPU',
+    'v3': 'AVX2',
+    'v4': 'AVX-512',
 }
 
 
@@ -22,7 +25,9 @@ class BackendStatus:
     Args:
         name (str): Name, as :envvar:`TEG_BACKEND` takes it.
         available (bool): Whether it can be used in this process.
-        active (bool): Whether calls go to it now.
+        active (bool): Whether calls go to it now: by default those on the CPU
+            to ``cpu`` and those on a GPU to ``cuda``, where they are
+            available, and else to ``torch``.
         reason (str): What it is, or why it is not available.
     """
 
@@ -32,31 +37,25 @@ class BackendStatus:
     reason: str
 
 
-def _checked(name: str, where: str) -> str:
-    if name not in _REASONS:
-        raise ValueError(
-            f'{where} expects one of {sorted(_REASONS)} (got {name!r})'
-        )
-    return name
+def active_backend(device: str) -> str:
+    """Name of the backend that evaluates the operators on a type of device.
 
-
-_active = _checked(os.environ.get('TEG_BACKEND', 'torch'), "'TEG_BACKEND'")
-
-
-def active_backend() -> str:
-    """Name of the backend that evaluates the operators now."""
-    return _active
+    Args:
+        device (str): ``'cpu'``, ``'cuda'``, ...
+    """
+    if _forced in ('torch', 'reference'):
+        return _forced
+    return device if device in _kernels else 'torch'
 
 
 def backends() -> dict[str, BackendStatus]:
-    """State of every backend, by name.
-
-    Returns:
-        dict: Name to :class:`BackendStatus`; exactly one is active.
-    """
+    """State of every backend, by name."""
+    found = _found()
+    devices = ['cpu', *(['cuda'] if _has_cuda() else [])]
+    active = {active_backend(device) for device in devices}
     return {
-        name: BackendStatus(name, True, name == _active, reason)
-        for name, reason in _REASONS.items()
+        name: BackendStatus(name, available, name in active, reason)
+        for name, (available, reason) in found.items()
     }
 
 
@@ -64,17 +63,66 @@ def backends() -> dict[str, BackendStatus]:
 def use_backend(name: str) -> Iterator[None]:
     """Evaluates the operators with another backend inside a ``with`` block.
 
-    The choice holds for the whole process, not for one thread.
+    ``cpu`` and ``cuda`` serve their own device; other devices go on with
+    ``torch``. The choice holds for the whole process, not for one thread.
 
     Args:
         name (str): One of :func:`backends`.
 
     Raises:
-        ValueError: If there is no such backend.
+        ValueError: If there is no such backend, or not in this installation.
     """
-    global _active
-    before, _active = _active, _checked(name, "'use_backend'")
+    global _forced, _kernels
+    before = _forced, _kernels
+    _forced, _kernels = _chosen(name, "'use_backend'")
     try:
         yield
     finally:
-        _active = before
+        _forced, _kernels = before
+
+
+def _found() -> dict[str, tuple[bool, str]]:
+    return {
+        'cpu': _cpu(),
+        'torch': (True, 'PyTorch CSR kernels behind a registered operator'),
+        'reference': (
+            True,
+            'plain PyTorch, edge by edge: the definition, slow',
+        ),
+    }
+
+
+def _cpu() -> tuple[bool, str]:
+    if native.build_error is not None:
+        return False, (
+            f'not built ({native.build_error}); TEG_BUILD_EXT=1 pip install '
+            f'--no-build-isolation shows why'
+        )
+    return True, f'compiled C++ kernels for {_ISA[native.cpu_isa()]}'
+
+
+def _has_cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _chosen(name: str | None, where: str) -> tuple[str | None, frozenset[str]]:
+    """The forced backend, and the devices that have kernels in use."""
+    found = _found()
+    kernels = {n for n in ('cpu', 'cuda') if n in found and found[n][0]}
+    if name is None:
+        return None, frozenset(kernels)
+    if name not in found:
+        raise ValueError(
+            f'{where} expects one of {sorted(found)} (got {name!r})'
+        )
+    available, reason = found[name]
+    if not available:
+        raise ValueError(f'{where}: backend {name!r} is {reason}')
+    return name, frozenset(kernels & {name})
+
+
+_forced, _kernels = _chosen(
+    os.environ.get('TEG_BACKEND') or None, "'TEG_BACKEND'"
+)

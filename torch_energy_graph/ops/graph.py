@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -11,9 +12,15 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.utils import is_sparse, to_edge_index
 
+from .grouping import group, group_ids
+from .plan import work_plan
+
 __all__ = ['GraphCache', 'coo_edges']
 
 _INT32_MAX = 2**31 - 1
+
+# pointers, other ends, edge ids
+_Compressed: TypeAlias = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,9 @@ class GraphCache:
     Parallel edges are kept. It is a pytree of tensors: ``torch.compile`` and
     ``torch.export`` see through it.
 
+    For kernels, both orders carry a plan of work (:mod:`.plan`): the rows by
+    falling degree, and the pieces into which hubs are cut.
+
     Args:
         rowptr (LongTensor): Row pointers of the targets,
             :math:`[N_\mathrm{dst} + 1]`.
@@ -41,6 +51,14 @@ class GraphCache:
         row (IntTensor): Targets in source order, :math:`[E]`.
         edge_col (IntTensor): Position in the caller's edge list of every
             entry of :obj:`row`, :math:`[E]`.
+        dst_order (IntTensor): Targets by falling in-degree,
+            :math:`[N_\mathrm{dst}]`.
+        dst_chunks (IntTensor): Pointers to the pieces of hub targets,
+            :math:`[\min(N_\mathrm{dst}, \lfloor E / 512 \rfloor) + 1]`.
+        src_order (IntTensor): Sources by falling out-degree,
+            :math:`[N_\mathrm{src}]`.
+        src_chunks (IntTensor): Pointers to the pieces of hub sources,
+            :math:`[\min(N_\mathrm{src}, \lfloor E / 512 \rfloor) + 1]`.
     """
 
     rowptr: Tensor
@@ -49,6 +67,10 @@ class GraphCache:
     colptr: Tensor
     row: Tensor
     edge_col: Tensor
+    dst_order: Tensor
+    dst_chunks: Tensor
+    src_order: Tensor
+    src_chunks: Tensor
 
     @classmethod
     def from_edge_index(
@@ -74,14 +96,59 @@ class GraphCache:
             return edge_index
         given, (edge_index, _) = edge_index, coo_edges(edge_index)
         num_src, num_dst = _sizes(edge_index, num_nodes)
+        _check_count(num_src, num_dst)
         _check_range(edge_index, num_src, num_dst)
         if _holds_both_orders(given, num_src, num_dst):
             by_target, by_source = given.get_csc(), given.get_csr()
-            return cls(*_narrowed(*by_target), *_narrowed(*by_source))
-        src, dst = edge_index[0].long(), edge_index[1].long()
-        rowptr, col, edge_row = _sorted(dst, src, num_dst, num_src)
-        colptr, row, edge_col = _sorted(src, dst, num_src, num_dst)
-        return cls(rowptr, col, edge_row, colptr, row, edge_col)
+            return cls._planned(_narrowed(*by_target), _narrowed(*by_source))
+        src, dst = edge_index
+        return cls._planned(
+            _sorted(dst, src, num_dst, num_src),
+            _sorted(src, dst, num_src, num_dst),
+        )
+
+    @classmethod
+    def from_csr(
+        cls, rowptr: Tensor, col: Tensor, num_src: int | None = None
+    ) -> GraphCache:
+        r"""Takes a graph that is sorted by target already.
+
+        The caller's order of edges is that of :obj:`col`. This saves the
+        list of pairs, and most of the memory of sorting it.
+
+        Args:
+            rowptr (LongTensor): Row pointers of the targets,
+                :math:`[N_\mathrm{dst} + 1]`.
+            col (IntTensor or LongTensor): Sources, :math:`[E]`.
+            num_src (int, optional): Number of sources.
+                (default: that of targets)
+
+        Raises:
+            ValueError: If the pointers do not fit the sources.
+            IndexError: If an edge names a node that does not exist.
+        """
+        num_dst = rowptr.size(0) - 1
+        num_src = num_dst if num_src is None else num_src
+        _check_count(num_src, num_dst)
+        if num_dst < 0 or not _is_pointer(rowptr, col.size(0)):
+            raise ValueError(
+                f"'GraphCache.from_csr' expects pointers that rise from 0 to "
+                f'the {col.size(0)} edges'
+            )
+        _check_ids(col, num_src, 'source')
+        targets = group_ids(rowptr, col.size(0))
+        by_target = _narrowed((rowptr, col), None)
+        colptr, perm = group(col, num_src)
+        by_source = _narrowed((colptr, targets[perm]), perm)
+        return cls._planned(by_target, by_source)
+
+    @classmethod
+    def _planned(
+        cls, by_target: _Compressed, by_source: _Compressed
+    ) -> GraphCache:
+        num_edges = by_target[1].size(0)
+        plans = (work_plan(o[0], num_edges) for o in (by_target, by_source))
+        return cls(*by_target, *by_source, *chain.from_iterable(plans))
 
     @property
     def num_dst(self) -> int:
@@ -103,14 +170,17 @@ class GraphCache:
         """Where the arrays live."""
         return self.col.device
 
+    def arrays(self) -> list[Tensor]:
+        """The arrays, in the order of the constructor."""
+        return [getattr(self, f.name) for f in fields(self)]
+
     def to(self, device: torch.device | str) -> GraphCache:
         """Copies the arrays to another device."""
-        arrays = (getattr(self, f.name).to(device) for f in fields(self))
-        return GraphCache(*arrays)
+        return GraphCache(*(array.to(device) for array in self.arrays()))
 
     def targets(self) -> Tensor:
         """Target of every edge in target order, :math:`[E]`."""
-        return self._expand(self.rowptr, self.num_dst)
+        return group_ids(self.rowptr, self.num_edges)
 
     def edge_index(self) -> Tensor:
         """The edges in the caller's order, :math:`[2, E]`."""
@@ -139,10 +209,6 @@ class GraphCache:
                 f'{self.num_dst} targets, but the input has {num_nodes[0]} '
                 f'and {num_nodes[1]}; build it again with num_nodes='
             )
-
-    def _expand(self, ptr: Tensor, size: int) -> Tensor:
-        ids = torch.arange(size, device=ptr.device)
-        return ids.repeat_interleave(ptr.diff(), output_size=self.num_edges)
 
 
 torch.export.register_dataclass(
@@ -206,42 +272,56 @@ def _sizes(
     return num_nodes, num_nodes
 
 
+def _check_count(num_src: int, num_dst: int) -> None:
+    if max(num_src, num_dst) > _INT32_MAX:
+        raise ValueError(
+            f"'GraphCache' holds up to {_INT32_MAX} sources and targets "
+            f'(got {num_src} and {num_dst}); split the graph'
+        )
+
+
 def _check_range(edge_index: Tensor, num_src: int, num_dst: int) -> None:
-    if torch.compiler.is_compiling() or edge_index.numel() == 0:
+    _check_ids(edge_index[0], num_src, 'source')
+    _check_ids(edge_index[1], num_dst, 'target')
+
+
+def _check_ids(ids: Tensor, size: int, name: str) -> None:
+    if torch.compiler.is_compiling() or ids.numel() == 0:
         return
-    for ids, size, name in (
-        (edge_index[0], num_src, 'source'),
-        (edge_index[1], num_dst, 'target'),
-    ):
-        low, high = (int(v) for v in torch.aminmax(ids))
-        if low < 0 or high >= size:
-            raise IndexError(
-                f"'edge_index' names {name} node {low if low < 0 else high}, "
-                f'but there are only {size} (ids 0 to {size - 1}); check the '
-                f'edge list, or give the right number of nodes'
-            )
+    low, high = (int(v) for v in torch.aminmax(ids))
+    if low < 0 or high >= size:
+        raise IndexError(
+            f"'edge_index' names {name} node {low if low < 0 else high}, "
+            f'but there are only {size} (ids 0 to {size - 1}); check the '
+            f'edge list, or give the right number of nodes'
+        )
+
+
+def _is_pointer(ptr: Tensor, size: int) -> bool:
+    ends = int(ptr[0]) == 0 and int(ptr[-1]) == size
+    return ends and bool((ptr.diff() >= 0).all())
 
 
 def _sorted(
     major: Tensor, minor: Tensor, num_major: int, num_minor: int
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> _Compressed:
     """Pointers, other ends and edge ids of the edges ordered by `major`."""
-    _, perm = torch.sort(major * max(num_minor, 1) + minor, stable=True)
-    bounds = torch.arange(num_major + 1, device=major.device)
-    ptr = torch.searchsorted(major[perm], bounds)
+    _, by_minor = group(minor, num_minor)
+    ptr, perm = group(major, num_major, by_minor)
     return _narrowed((ptr, minor[perm]), perm)
 
 
 def _narrowed(
     compressed: tuple[Tensor, Tensor], perm: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> _Compressed:
     """Pointers in int64, columns and edge ids in int32 where they fit."""
     ptr, minor = compressed
+    num_edges = minor.size(0)
     if perm is None:
-        perm = torch.arange(minor.size(0), device=minor.device)
-    narrow = max(ptr.size(0), minor.size(0)) <= _INT32_MAX
-    dtype = torch.int32 if narrow else torch.int64
-    return ptr.long(), minor.to(dtype), perm.to(dtype)
+        perm = torch.arange(num_edges, device=minor.device)
+    if num_edges <= _INT32_MAX:
+        perm = perm.int()
+    return ptr.long(), minor.int(), perm
 
 
 def _holds_both_orders(edge_index: Any, num_src: int, num_dst: int) -> bool:

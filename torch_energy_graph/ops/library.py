@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import edge_wise, sddmm
+from . import compiled, edge_wise, sddmm
+from .backend import active_backend
 from .graph import GraphCache
 
 __all__ = ['energy_attention']
 
-# The graph travels as the six arrays of a `GraphCache`.
+# The graph travels as the list of the arrays of a `GraphCache`.
 
 # Up to so many values [E, H, Y], a few gathers beat sparse products per head.
 _SMALL = 2**16
 
 
 def _evaluator(q: Tensor, graph: GraphCache) -> Any:
+    if active_backend(q.device.type) == 'cpu' and compiled.supports(q):
+        return compiled
     small = graph.num_edges * q.size(1) * q.size(2) <= _SMALL
     return edge_wise if small else sddmm
 
@@ -35,22 +39,17 @@ def energy_attention(
     q: Tensor,
     k: Tensor,
     bias: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    edge_row: Tensor,
-    colptr: Tensor,
-    row: Tensor,
-    edge_col: Tensor,
+    graph: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Log-sum-exp and both gradients; beta is folded into q."""
-    graph = GraphCache(rowptr, col, edge_row, colptr, row, edge_col)
+    cache = GraphCache(*graph)
     with _no_autocast(q):
-        return _evaluator(q, graph).forward(q, k, bias, graph)
+        return _evaluator(q, cache).forward(q, k, bias, cache)
 
 
 @energy_attention.register_fake
 def _energy_attention_fake(
-    q: Tensor, k: Tensor, bias: Tensor | None, *arrays: Tensor
+    q: Tensor, k: Tensor, bias: Tensor | None, graph: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
     dtype = torch.promote_types(q.dtype, torch.float32)
     lse = q.new_empty(q.shape[:2], dtype=dtype)  # [N_dst, H]
@@ -69,19 +68,14 @@ def energy_attention_backward(
     bias: Tensor | None,
     lse: Tensor,
     u: Tensor,
-    rowptr: Tensor,
-    col: Tensor,
-    edge_row: Tensor,
-    colptr: Tensor,
-    row: Tensor,
-    edge_col: Tensor,
+    graph: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and the bias (empty without one)."""
-    graph = GraphCache(rowptr, col, edge_row, colptr, row, edge_col)
+    cache = GraphCache(*graph)
     grads = (grad_lse, grad_u, grad_v)
     with _no_autocast(q):
-        grad_q, grad_k, grad_bias = _evaluator(q, graph).backward(
-            grads, q, k, bias, lse, u, graph
+        grad_q, grad_k, grad_bias = _evaluator(q, cache).backward(
+            grads, q, k, bias, lse, u, cache
         )
     if grad_bias is None:
         grad_bias = q.new_empty(0)
@@ -96,7 +90,9 @@ def _energy_attention_backward_fake(
     q: Tensor,
     k: Tensor,
     bias: Tensor | None,
-    *arrays: Tensor,
+    lse: Tensor,
+    u: Tensor,
+    graph: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
     grad_bias = q.new_empty(0) if bias is None else torch.empty_like(bias)
     return torch.empty_like(q), torch.empty_like(k), grad_bias
@@ -105,28 +101,28 @@ def _energy_attention_backward_fake(
 def _setup_context(
     ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 ) -> None:
-    q, k, bias, *arrays = inputs
+    q, k, bias, graph = inputs
     lse, u, _ = output
     ctx.has_bias = bias is not None
-    saved = (q, k, lse, u, *arrays)
+    saved = (q, k, lse, u, *graph)
     ctx.save_for_backward(*saved, *([bias] if ctx.has_bias else []))
 
 
 def _backward(
     ctx: Any, grad_lse: Tensor, grad_u: Tensor, grad_v: Tensor
-) -> tuple[Tensor | None, ...]:
-    q, k, lse, u, *arrays = ctx.saved_tensors
-    bias = arrays.pop() if ctx.has_bias else None
+) -> tuple[Any, ...]:
+    q, k, lse, u, *graph = ctx.saved_tensors
+    bias = graph.pop() if ctx.has_bias else None
     # an empty row has L = -inf: nothing may flow back from it
     grads = (grad_lse.masked_fill(lse.isinf(), 0.0), grad_u, grad_v)
     if torch.is_grad_enabled():  # create_graph=True
-        graph = GraphCache(*arrays)
-        out = edge_wise.backward(grads, q, k, bias, lse, u, graph)
+        cache = GraphCache(*graph)
+        out = edge_wise.backward(grads, q, k, bias, lse, u, cache)
     else:
-        out = energy_attention_backward(*grads, q, k, bias, lse, u, *arrays)
+        out = energy_attention_backward(*grads, q, k, bias, lse, u, graph)
     grad_q, grad_k, grad_bias = out
     grad_bias = grad_bias if ctx.has_bias else None
-    return grad_q, grad_k, grad_bias, *[None] * len(arrays)
+    return grad_q, grad_k, grad_bias, [None] * len(graph)
 
 
 energy_attention.register_autograd(_backward, setup_context=_setup_context)

@@ -20,7 +20,8 @@ from .heap import release_freed_memory
 
 __all__ = ['backward', 'forward']
 
-_BLOCK = 2**18
+_BLOCK = 2**18  # edges of a block
+_HUB = 2**13  # edges of one running sum
 
 with warnings.catch_warnings():
     # torch says once per process that CSR is in beta; users need not know
@@ -42,13 +43,13 @@ def forward(
             p = rows.logits(q[h], k[h], bias, h)  # [E of the block]
             lse[h, at] = rows.logsumexp(p)
             p.sub_(rows.at_targets(_finite(lse[h]))).exp_()
-            torch.mm(rows.weights, k[h], out=u[h, at])
+            u[h, at] = rows.total(k[h])
     shift = _finite(lse)
     for rows in _by_source(graph, q):
         for h in range(q.size(0)):
             p = rows.logits(k[h], q[h], bias, h)
             p.sub_(rows.at_targets(shift[h])).exp_()
-            torch.mm(rows.weights, q[h], out=v[h, rows.span])
+            v[h, rows.span] = rows.total(q[h])
     return lse.t().contiguous(), _nodes_first(u, dtype), _nodes_first(v, dtype)
 
 
@@ -76,12 +77,12 @@ def backward(
         for h in range(q.size(0)):
             p = rows.logits(q[h], k[h], bias, h)  # [E of the block]
             p.sub_(rows.at_targets(shift[h])).exp_()
-            pulled = torch.mm(rows.weights, grad_v[h], out=grad_q[h, at])
+            pulled = rows.total(grad_v[h])
             tau[h, at] += (q[h, at] * pulled).sum(-1)
             t = rows.sample(target[h], source[h], rows.products)
             # from here on, p and the weights are the logits' gradient
             p.mul_(t.sub_(rows.at_targets(tau[h])))
-            grad_q[h, at] += rows.weights @ k[h]
+            grad_q[h, at] = pulled + rows.total(k[h])
             if grad_bias is not None:
                 grad_bias[rows.edge, h] = p.to(grad_bias.dtype)
     for rows in _by_source(graph, q):
@@ -89,10 +90,10 @@ def backward(
         for h in range(q.size(0)):
             p = rows.logits(k[h], q[h], bias, h)
             p.sub_(rows.at_targets(shift[h])).exp_()
-            torch.mm(rows.weights, grad_u[h], out=grad_k[h, at])
+            pulled = rows.total(grad_u[h])
             t = rows.sample(source[h], target[h], rows.products)
             p.mul_(t.sub_(rows.at_targets(tau[h])))
-            grad_k[h, at] += rows.weights @ q[h]
+            grad_k[h, at] = pulled + rows.total(q[h])
     return _nodes_first(grad_q, dtype), _nodes_first(grad_k, dtype), grad_bias
 
 
@@ -133,6 +134,7 @@ class _Rows:
         self.products = torch.sparse_csr_tensor(
             *index, products.zero_(), size, check_invariants=False
         )
+        self.pieces = self._in_pieces(_HUB)
 
     def sample(self, major: Tensor, minor: Tensor, out: Tensor) -> Tensor:
         """Dot products of the two ends of every edge, as values of `out`."""
@@ -155,6 +157,36 @@ class _Rows:
         if bias is not None:
             logits += bias[:, head].index_select(0, self.edge)
         return logits
+
+    def total(self, nodes: Tensor) -> Tensor:
+        """Sum of the other ends of every row, by the weights."""
+        if self.pieces is None:
+            return self.weights @ nodes
+        matrix, bounds = self.pieces
+        return torch.segment_reduce(
+            matrix @ nodes, 'sum', offsets=bounds, initial=0.0
+        )
+
+    def _in_pieces(self, hub: int) -> tuple[Tensor, Tensor] | None:
+        """The weights with hubs cut, and which pieces make up a row.
+
+        One running sum in float32 over all neighbours of a hub drifts.
+        """
+        degree = self.ptr.diff()
+        if not degree.numel() or int(degree.max()) <= hub:
+            return None
+        count = (degree + hub - 1) // hub  # pieces of every row
+        bounds = torch.cat([count.new_zeros(1), count.cumsum(0)])
+        total = int(bounds[-1])
+        row = torch.arange(degree.size(0), device=degree.device)
+        row = row.repeat_interleave(count, output_size=total)
+        piece = torch.arange(total, device=row.device) - bounds[row]
+        ptr = torch.cat([self.ptr[row] + piece * hub, self.ptr[-1:]])
+        matrix = torch.sparse_csr_tensor(
+            ptr.to(self.minor.dtype), self.minor, self.weights.values(),
+            (total, self.weights.size(1)), check_invariants=False,
+        )  # fmt: skip
+        return matrix, bounds
 
     def logsumexp(self, logits: Tensor) -> Tensor:
         """Log-sum-exp of every row, -inf where it is empty."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from . import reference
+from torch_geometric.utils import scatter
+
+from . import native, reference
+from .backend import active_backend
+from .grouping import group, group_ids
 
 __all__ = ['scatter_softmax']
+
+_KERNEL_TYPES = (torch.float32, torch.float64, torch.bfloat16)
 
 
 def scatter_softmax(
@@ -39,36 +47,124 @@ def scatter_softmax(
     Raises:
         ValueError: If not exactly one of :obj:`index` and :obj:`ptr` is
             given, or if its size does not fit.
+        IndexError: If an index lies outside of the groups.
     """
     if (index is None) == (ptr is None):
         raise ValueError(
             "'scatter_softmax' expects exactly one of 'index' and 'ptr'"
         )
-    if index is None:
-        index, num_nodes = _from_ptr(ptr, src.size(0))
-    elif index.dim() != 1 or index.size(0) != src.size(0):
+    perm = None
+    if index is not None:
+        ptr, perm = _grouped(src, index, num_nodes)
+    ptr = _checked_ptr(ptr, src.size(0))
+    columns = src.reshape(src.size(0), -1)  # [E, F]
+    return _scatter_softmax(columns, ptr, perm).view_as(src)
+
+
+def _grouped(
+    src: Tensor, index: Tensor, num_nodes: int | None
+) -> tuple[Tensor, Tensor]:
+    if index.dim() != 1 or index.size(0) != src.size(0):
         raise ValueError(
             f"'scatter_softmax' expects one index per row of src, "
             f'[{src.size(0)}] (got {list(index.shape)})'
         )
     if num_nodes is None:
         num_nodes = int(index.max()) + 1 if index.numel() else 0
-    dtype = torch.promote_types(src.dtype, torch.float32)
-    out = reference.scatter_softmax(src.to(dtype), index.long(), num_nodes)
-    return out.to(src.dtype)
+    if not torch.compiler.is_compiling() and index.numel():
+        low, high = (int(v) for v in torch.aminmax(index))
+        if low < 0 or high >= num_nodes:
+            raise IndexError(
+                f"'scatter_softmax' got index {low if low < 0 else high}, but "
+                f'there are only {num_nodes} groups; give a larger num_nodes'
+            )
+    return group(index, num_nodes)
 
 
-def _from_ptr(ptr: Tensor | None, size: int) -> tuple[Tensor, int]:
+def _checked_ptr(ptr: Tensor | None, size: int) -> Tensor:
     if ptr is None or ptr.dim() != 1 or ptr.size(0) == 0:
         raise ValueError(
             "'scatter_softmax' expects ptr of shape [N + 1], N >= 0"
         )
-    if not torch.compiler.is_compiling() and int(ptr[-1]) != size:
-        raise ValueError(
-            f"'scatter_softmax': ptr must end at the {size} rows of src "
-            f'(got {int(ptr[-1])})'
+    if not torch.compiler.is_compiling():
+        rises = bool((ptr.diff() >= 0).all()) and int(ptr[0]) == 0
+        if not rises or int(ptr[-1]) != size:
+            raise ValueError(
+                f"'scatter_softmax': ptr must rise from 0 to the {size} rows "
+                f'of src (it goes from {int(ptr[0])} to {int(ptr[-1])})'
+            )
+    return ptr
+
+
+def _by_kernel(src: Tensor) -> bool:
+    active = active_backend(src.device.type)
+    return active == 'cpu' and src.dtype in _KERNEL_TYPES
+
+
+@torch.library.custom_op(
+    'torch_energy_graph::scatter_softmax', mutates_args=()
+)
+def _scatter_softmax(src: Tensor, ptr: Tensor, perm: Tensor | None) -> Tensor:
+    """Softmax of every column, groups given by pointers into perm."""
+    if _by_kernel(src):
+        return native.operators.softmax_forward(src.contiguous(), ptr, perm)
+    dtype = torch.promote_types(src.dtype, torch.float32)
+    ids = group_ids(ptr, src.size(0), perm)
+    out = reference.scatter_softmax(src.to(dtype), ids, ptr.size(0) - 1)
+    return out.to(src.dtype)
+
+
+@_scatter_softmax.register_fake
+def _scatter_softmax_fake(
+    src: Tensor, ptr: Tensor, perm: Tensor | None
+) -> Tensor:
+    return src.new_empty(src.shape)
+
+
+@torch.library.custom_op(
+    'torch_energy_graph::scatter_softmax_backward', mutates_args=()
+)
+def _scatter_softmax_backward(
+    grad: Tensor, out: Tensor, ptr: Tensor, perm: Tensor | None
+) -> Tensor:
+    """Gradient of the scores."""
+    if _by_kernel(out):
+        return native.operators.softmax_backward(
+            grad.contiguous(), out.contiguous(), ptr, perm
         )
-    groups = torch.arange(ptr.size(0) - 1, device=ptr.device)
-    return groups.repeat_interleave(ptr.diff(), output_size=size), groups.size(
-        0
-    )
+    return _gradient(grad, out, ptr, perm)
+
+
+@_scatter_softmax_backward.register_fake
+def _scatter_softmax_backward_fake(
+    grad: Tensor, out: Tensor, ptr: Tensor, perm: Tensor | None
+) -> Tensor:
+    return out.new_empty(out.shape)
+
+
+def _gradient(
+    grad: Tensor, out: Tensor, ptr: Tensor, perm: Tensor | None
+) -> Tensor:
+    """Evaluates p (g - sum p g), differentiable."""
+    dtype = torch.promote_types(out.dtype, torch.float32)
+    ids = group_ids(ptr, out.size(0), perm)
+    p, grad = out.to(dtype), grad.to(dtype)
+    mean = scatter(p * grad, ids, dim_size=ptr.size(0) - 1, reduce='sum')
+    return (p * (grad - mean[ids])).to(out.dtype)
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, ptr, perm = inputs
+    saved = (output, ptr) if perm is None else (output, ptr, perm)
+    ctx.save_for_backward(*saved)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    out, ptr, *perm = ctx.saved_tensors
+    args = grad, out, ptr, perm[0] if perm else None
+    if torch.is_grad_enabled():  # create_graph=True
+        return _gradient(*args), None, None
+    return _scatter_softmax_backward(*args), None, None
+
+
+_scatter_softmax.register_autograd(_backward, setup_context=_setup_context)
