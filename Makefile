@@ -18,6 +18,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALLED := $(VENV)/.installed
+NATIVE := $(shell find torch_energy_graph/csrc -type f)
 WHEELS := $(wildcard $(TEG_SHARED)/wheels/*.whl)
 
 .PHONY: demo test test-full lint docs bench sparse clean
@@ -50,7 +51,7 @@ bench: $(INSTALLED)
 
 # torch first and alone, so that pip takes the one named here; then the
 # package without build isolation, so that its build sees this torch.
-$(INSTALLED): pyproject.toml setup.py
+$(INSTALLED): pyproject.toml setup.py $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --upgrade pip setuptools wheel ninja
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install '$(TORCH)'

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -29,6 +30,7 @@ KERNEL_FLAGS = [
     # no errno and no traps, but infinities and NaN mean what they mean
     *['-fno-math-errno', '-fno-trapping-math'],
 ]
+CUDA_ADDS_TO = ('extra_objects', 'library_dirs', 'libraries')
 # a copy of the CPU kernels for each instruction set
 X86_CLONES = {
     'v3': ['-march=x86-64-v3', '-DTEG_UNROLL'],
@@ -45,6 +47,10 @@ def choice(name):
 
 def say(text):
     print(f'torch_energy_graph: {text}', file=sys.stderr)
+
+
+def on_x86():
+    return platform.machine().lower() in ('x86_64', 'amd64')
 
 
 def extensions():
@@ -84,11 +90,12 @@ class BuildKernels(build_ext):
         root = Path(torch.__file__).parent
         ext.include_dirs.append(str(root / 'include'))
         ext.library_dirs.append(str(root / 'lib'))
+        if on_x86():
+            ext.define_macros.append(('TEG_X86_CLONES', None))
         try:
-            if platform.machine().lower() in ('x86_64', 'amd64'):
-                ext.define_macros.append(('TEG_X86_CLONES', None))
-            ext.extra_objects = self.cpu_objects() + self.cuda_objects(ext)
-            super().build_extension(ext)
+            ext.extra_objects = self.cpu_objects()
+            if not self.with_cuda(ext):
+                super().build_extension(ext)
         except Exception as error:
             if not ext.optional:
                 raise
@@ -97,9 +104,30 @@ class BuildKernels(build_ext):
                 f'{error} (TEG_BUILD_EXT=1 makes this an error)'
             )
 
+    def with_cuda(self, ext):
+        """Tries to build with the CUDA kernels; says whether it did."""
+        nvcc = os.environ.get('CUDACXX') or shutil.which('nvcc')
+        wish = choice('TEG_CUDA')
+        if wish == '0' or (wish == 'auto' and nvcc is None):
+            return False
+        before = {n: list(getattr(ext, n)) for n in CUDA_ADDS_TO}
+        try:
+            if nvcc is None:
+                raise RuntimeError('TEG_CUDA=1 needs nvcc on the PATH')
+            self.add_cuda(ext, nvcc)
+            super().build_extension(ext)
+        except Exception as error:
+            if wish == '1':
+                raise
+            say(f'building without CUDA kernels: {error}')
+            for name, value in before.items():
+                setattr(ext, name, value)
+            return False
+        return True
+
     def cpu_objects(self):
         clones = {'generic': []}
-        if platform.machine().lower() in ('x86_64', 'amd64'):
+        if on_x86():
             clones.update(X86_CLONES)
 
         def compiled(clone):
@@ -111,33 +139,21 @@ class BuildKernels(build_ext):
             )
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return sum(pool.map(compiled, clones.items()), [])
+            return list(
+                chain.from_iterable(pool.map(compiled, clones.items()))
+            )
 
-    def cuda_objects(self, ext):
-        wish = choice('TEG_CUDA')
-        source = SOURCES / 'cuda/bind.cu'
-        nvcc = os.environ.get('CUDACXX') or shutil.which('nvcc')
-        if wish == '0':
-            return []
-        if nvcc is None:
-            if wish == '1':
-                raise RuntimeError('TEG_CUDA=1 needs nvcc on the PATH')
-            return []
+    def add_cuda(self, ext, nvcc):
         to = Path(self.build_temp) / 'cuda.o'
         to.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            subprocess.run(
-                [nvcc, *nvcc_flags(ext), '-c', str(source), '-o', str(to)],
-                check=True,
-            )
-        except (OSError, subprocess.CalledProcessError) as error:
-            if wish == '1':
-                raise
-            say(f'building without CUDA kernels, nvcc failed: {error}')
-            return []
-        ext.library_dirs += [str(p) for p in cuda_libraries(nvcc)]
+        source = str(SOURCES / 'cuda/bind.cu')
+        subprocess.run(
+            [nvcc, *nvcc_flags(ext), '-c', source, '-o', str(to)], check=True
+        )
+        ext.extra_objects.append(str(to))
+        ext.library_dirs += [str(path) for path in cuda_libraries(nvcc)]
+        # linked statically: no CUDA runtime of a certain version is needed
         ext.libraries += ['cudart_static', 'dl', 'rt', 'pthread']
-        return [str(to)]
 
 
 def nvcc_flags(ext):

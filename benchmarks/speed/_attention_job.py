@@ -1,6 +1,7 @@
 """Times of all sides of energy attention, or the memory of one."""
 
 import torch
+from _ceiling import gather_ceiling
 from _graphs import load_edges
 from _jobs import serve
 from _measure import rows_of
@@ -21,18 +22,9 @@ def work(job):
         'channels': job['channels'],
         'dtype': 'fp32',
     }
-    ceiling = ceiling_call(problem)
-    yield from rows_of(job, problem, methods, facts, ceiling)
-
-
-def ceiling_call(problem):
-    """Sums random rows [H * Y] with one thread: what a core can gather."""
-    native = torch.ops.torch_energy_graph_native
-    if not hasattr(native, 'gather_ceiling'):
-        return None
     table = problem.q.detach().flatten(1)
-    index = torch.randint_like(problem.graph.col, table.size(0))
-    return lambda: native.gather_ceiling(table, index)
+    ceiling = gather_ceiling(table, problem.graph.col)
+    yield from rows_of(job, problem, methods, facts, ceiling)
 
 
 if __name__ == '__main__':

@@ -61,7 +61,7 @@ def show(rows):
         rows,
     )
     if first['forward_of_ceiling'] is None:
-        print('gather ceiling: not measured, it needs the native extension')
+        print('gather ceiling: not measured, it needs a C compiler')
     for row in rows:
         if row['forward_of_ceiling'] is not None:
             print(

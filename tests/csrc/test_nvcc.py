@@ -58,18 +58,19 @@ def spills(csrc, tmp_path):
     return compile_
 
 
-@pytest.mark.parametrize('target', TARGETS)
-def test_one_variant_on_every_target(spills, target):
-    out = spills('attention.cuh', target, '-DTEG_ONLY_LPH=8')
-    assert out == dict.fromkeys(attention_names(['f32', 'bf16'], [8]), 0)
-
-
 @pytest.mark.parametrize(
-    ('only', 'dtype'), [('TEG_ONLY_F32', 'f32'), ('TEG_ONLY_BF16', 'bf16')]
+    ('target', 'dtype', 'lanes'),
+    [
+        ('sm_75', 'f32', 8),
+        ('sm_80', 'bf16', 4),
+        ('sm_100', 'f32', 8),
+        ('sm_120', 'bf16', 4),
+    ],
 )
-def test_one_type(spills, only, dtype):
-    out = spills('attention.cuh', 'sm_90', f'-D{only}', '-DTEG_ONLY_LPH=4')
-    assert out == dict.fromkeys(attention_names([dtype], [4]), 0)
+def test_one_variant(spills, target, dtype, lanes):
+    only = f'-DTEG_ONLY_{dtype.upper()}', f'-DTEG_ONLY_LPH={lanes}'
+    out = spills('attention.cuh', target, *only)
+    assert out == dict.fromkeys(attention_names([dtype], [lanes]), 0)
 
 
 def test_all_variants_on_one_target(spills):

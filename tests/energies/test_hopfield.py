@@ -3,7 +3,11 @@ import math
 import pytest
 import torch
 
-from torch_energy_graph.energies import hopfield_energy, hopfield_energy_grad
+from torch_energy_graph.energies import (
+    hopfield,
+    hopfield_energy,
+    hopfield_energy_grad,
+)
 
 CASES = [
     ('relu', {}),
@@ -54,3 +58,15 @@ def test_unknown_activation():
         hopfield_energy(torch.ones(1, 1), torch.ones(1, 1), 'gelu')
     with pytest.raises(ValueError, match=r"got 'gelu'"):
         hopfield_energy_grad(torch.ones(1, 1), torch.ones(1, 1), 'gelu')
+
+
+@pytest.mark.parametrize('num_nodes', [0, 1, 6, 7])
+@pytest.mark.parametrize(('activation', 'options'), CASES)
+def test_blocks_of_nodes(monkeypatch, activation, options, num_nodes):
+    monkeypatch.setattr(hopfield, '_BLOCK', 3)
+    g = torch.randn(num_nodes, 4)
+    memories = torch.randn(7, 4)
+    expected = hopfield_energy_grad(g, memories, activation, **options)
+    with torch.no_grad():
+        found = hopfield_energy_grad(g, memories, activation, **options)
+    torch.testing.assert_close(found, expected)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from torch_geometric import EdgeIndex
 from torch_geometric.utils import to_torch_csc_tensor
 
-from torch_energy_graph.ops import GraphCache, coo_edges
+from torch_energy_graph.ops import GraphCache, coo_edges, native
+from torch_energy_graph.ops.grouping import group, group_ids
 
 EDGES = torch.tensor([[2, 0, 0, 1, 2], [1, 1, 2, 1, 1]])  # 2 -> 1 twice
 
@@ -77,3 +78,61 @@ def test_it_is_a_pytree_of_tensors():
     assert len(leaves) == 10
     back = torch.utils._pytree.tree_unflatten(leaves, spec)
     assert torch.equal(back.edge_index(), EDGES)
+
+
+@given(
+    st.integers(1, 9), st.integers(1, 9), st.integers(0, 40),
+    st.integers(0, 1000),
+)  # fmt: skip
+def test_from_csr_equals_from_edges(num_src, num_dst, num_edges, seed):
+    gen = torch.Generator().manual_seed(seed)
+    src = torch.randint(num_src, (num_edges,), generator=gen)
+    dst = torch.randint(num_dst, (num_edges,), generator=gen)
+    order = (dst * num_src + src).argsort(stable=True)
+    src, dst = src[order], dst[order]
+    rowptr = torch.searchsorted(dst, torch.arange(num_dst + 1))
+    found = GraphCache.from_csr(rowptr, src.int(), num_src)
+    expected = GraphCache.from_edge_index(
+        torch.stack([src, dst]), (num_src, num_dst)
+    )
+    for a, b in zip(found.arrays(), expected.arrays(), strict=True):
+        assert torch.equal(a, b)
+        assert a.dtype == b.dtype
+
+
+def test_from_csr_refuses_what_does_not_fit():
+    col = torch.tensor([0, 1, 0])
+    with pytest.raises(ValueError, match='rise from 0 to the 3 edges'):
+        GraphCache.from_csr(torch.tensor([0, 2]), col)
+    with pytest.raises(ValueError, match='rise from 0'):
+        GraphCache.from_csr(torch.tensor([0, 3, 2, 3]), col)
+    with pytest.raises(IndexError, match='source node 1'):
+        GraphCache.from_csr(torch.tensor([0, 3]), col)
+
+
+def test_the_plan_cuts_hubs_into_pieces():
+    degree = torch.tensor([3, 1300, 0, 512, 513])
+    rowptr = torch.cat([torch.zeros(1).long(), degree.cumsum(0)])
+    num_edges = int(rowptr[-1])
+    graph = GraphCache.from_csr(
+        rowptr, torch.zeros(num_edges, dtype=torch.int32)
+    )
+    assert graph.dst_order.tolist() == [1, 4, 3, 0, 2]
+    # 1300 edges in three pieces, 513 in two, 512 in none; up to 4 hubs
+    assert graph.dst_chunks.tolist() == [0, 3, 5, 5, 5]
+    assert graph.src_chunks.tolist() == [0, 5, 5, 5, 5]
+    assert graph.src_order.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize('built', [True, False])
+def test_grouping_with_and_without_the_kernel(monkeypatch, built):
+    if not built:
+        monkeypatch.setattr(native, 'build_error', 'pretended')
+    index = torch.tensor([2, 0, 2, 1, 0, 2])
+    ptr, perm = group(index, 4)
+    assert ptr.tolist() == [0, 2, 3, 6, 6]
+    assert perm.tolist() == [1, 4, 3, 0, 2, 5]
+    assert group_ids(ptr, 6, perm).tolist() == index.tolist()
+    order = torch.tensor([5, 4, 3, 2, 1, 0], dtype=torch.int32)
+    assert group(index, 4, order)[1].tolist() == [4, 1, 3, 5, 2, 0]
+    torch.library.opcheck(group, (index, 4))

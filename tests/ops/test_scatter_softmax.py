@@ -3,7 +3,16 @@ import torch
 
 from torch_geometric.utils import softmax
 
-from torch_energy_graph.ops import scatter_softmax
+from torch_energy_graph.ops import backends, scatter_softmax, use_backend
+from torch_energy_graph.ops.softmax import _scatter_softmax
+
+BACKENDS = [name for name, state in backends().items() if state.available]
+
+
+@pytest.fixture(autouse=True, params=BACKENDS)
+def backend(request):
+    with use_backend(request.param):
+        yield request.param
 
 
 def test_equals_pyg_where_pyg_is_right():
@@ -56,3 +65,78 @@ def test_gradcheck_to_second_order():
 def test_wrong_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         scatter_softmax(torch.zeros(3), **arguments)
+
+
+def by_hand(src, index, num_groups):
+    """One group and one column at a time, in float64."""
+    out = torch.zeros(src.shape, dtype=torch.double)
+    for g in range(num_groups):
+        out[index == g] = src[index == g].double().softmax(0)
+    return out
+
+
+@pytest.mark.parametrize(
+    ('dtype', 'tol'),
+    [
+        (torch.float64, 1e-12),
+        (torch.float32, 2e-6),
+        (torch.bfloat16, 1e-2),
+        (torch.float16, 2e-3),
+    ],
+)
+@pytest.mark.parametrize('columns', [1, 3, 4, 8])
+def test_values_and_gradients(dtype, tol, columns):
+    gen = torch.Generator().manual_seed(0)
+    index = torch.randint(6, (3000,), generator=gen)
+    index[:1500] = 2  # a hub
+    src = torch.randn(3000, columns, generator=gen).to(dtype)
+    weight = torch.randn(3000, columns, generator=gen).to(dtype)
+    src.requires_grad_()
+    out = scatter_softmax(src, index, num_nodes=7)
+    (grad,) = torch.autograd.grad(out, src, weight)
+    true = src.detach().double().requires_grad_()
+    expected = by_hand(true, index, 7)
+    (expected_grad,) = torch.autograd.grad(expected, true, weight.double())
+    for a, b in ((out, expected), (grad, expected_grad)):
+        assert a.dtype == dtype
+        error = (a.double() - b).abs().max() / b.abs().max()
+        assert error <= tol
+
+
+def test_trailing_dimensions_and_no_entries():
+    src = torch.randn(5, 2, 3)
+    index = torch.tensor([0, 1, 0, 1, 1])
+    found = scatter_softmax(src, index)
+    flat = scatter_softmax(src.view(5, 6), index)
+    assert torch.equal(found.view(5, 6), flat)
+    none = torch.empty(0, dtype=torch.long)
+    assert scatter_softmax(torch.empty(0, 4), none).shape == (0, 4)
+    assert scatter_softmax(torch.empty(0, 4), none, num_nodes=3).numel() == 0
+
+
+def test_an_index_outside_of_the_groups():
+    with pytest.raises(IndexError, match='index 5, but there are only 3'):
+        scatter_softmax(
+            torch.zeros(2), torch.tensor([0, 5]), num_nodes=3
+        )  # fmt: skip
+    with pytest.raises(IndexError, match='index -1'):
+        scatter_softmax(torch.zeros(2), torch.tensor([0, -1]))
+
+
+def test_opcheck():
+    src = torch.randn(5, 2, dtype=torch.double, requires_grad=True)
+    ptr = torch.tensor([0, 2, 2, 5])
+    perm = torch.tensor([4, 0, 1, 3, 2], dtype=torch.int32)
+    torch.library.opcheck(_scatter_softmax, (src, ptr, perm))
+    torch.library.opcheck(_scatter_softmax, (src, ptr, None))
+
+
+def test_fullgraph():
+    src = torch.randn(6, 2)
+    index = torch.tensor([0, 2, 2, 0, 1, 2])
+
+    def function(src, index):
+        return scatter_softmax(src, index, num_nodes=4).square()
+
+    compiled = torch.compile(function, fullgraph=True, backend='aot_eager')
+    torch.testing.assert_close(compiled(src, index), function(src, index))

@@ -91,11 +91,16 @@ def attention_energy_grad(
 
     The arguments are those of :func:`attention_energy`.
     """
-    q, k, graph, beta = _project(
-        g, weight_q, weight_k, edge_index, beta, edge_type
+    if beta is None:
+        beta = 1.0 / math.sqrt(weight_q.size(-2))
+    # beta goes into the weights: in the nodes, it would cost two copies
+    scale = beta.view(-1, 1, 1) if isinstance(beta, Tensor) else beta
+    q, k, graph, _ = _project(
+        g, weight_q * scale, weight_k, edge_index, 1.0, edge_type
     )
-    _, u, v = energy_attention(q, k, graph, beta, bias)
-    return -(_back(u, weight_q) + _back(v, weight_k))
+    _, u, v = energy_attention(q, k, graph, 1.0, bias)
+    del q, k
+    return -(_back(u, weight_q) + _back(v, weight_k / scale))
 
 
 def lift_relations(

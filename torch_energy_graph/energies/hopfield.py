@@ -29,6 +29,8 @@ from torch import Tensor
 
 __all__ = ['HOPFIELD_ACTIVATIONS', 'hopfield_energy', 'hopfield_energy_grad']
 
+_BLOCK = 2**16
+
 HOPFIELD_ACTIVATIONS = ('relu', 'power', 'softmax')
 
 
@@ -78,8 +80,29 @@ def hopfield_energy_grad(
 ) -> Tensor:
     r"""Gradient of the summed energy, Eq. (1), :math:`[N, C]`.
 
-    The arguments are those of :func:`hopfield_energy`.
+    The arguments are those of :func:`hopfield_energy`. Without a gradient to
+    come, nodes are evaluated in blocks, so no tensor :math:`[N, K]` is born.
     """
+    args = memories, activation, beta, power
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return -_pull(g, *args)
+    pull = _pull(g[:_BLOCK], *args)
+    out = pull.new_empty(g.shape)
+    for start in range(0, g.size(0), _BLOCK):
+        if start > 0:
+            pull = _pull(g[start : start + _BLOCK], *args)
+        torch.neg(pull, out=out[start : start + _BLOCK])
+    return out
+
+
+def _pull(
+    g: Tensor,
+    memories: Tensor,
+    activation: str,
+    beta: float | Tensor,
+    power: float,
+) -> Tensor:
+    """Evaluates the negative gradient of Eq. (1)."""
     overlap = F.linear(g, memories)  # [N, K]
     if activation == 'relu':
         response = overlap.relu_()
@@ -89,7 +112,7 @@ def hopfield_energy_grad(
         response = (beta * overlap).softmax(-1)
     else:
         raise _unknown(activation)
-    return -(response @ memories)
+    return response @ memories
 
 
 def _unknown(activation: str) -> ValueError:

@@ -56,11 +56,13 @@ def energy_attention(
     _check_inputs(q, k, beta)
     graph = GraphCache.from_edge_index(graph, (k.size(0), q.size(0)))
     _check_graph(q, graph, bias)
-    scale = beta.view(1, -1, 1) if isinstance(beta, Tensor) else beta
-    scaled = (q * scale).to(q.dtype)
     evaluate = _by_op
     if active_backend(q.device.type) == 'reference':
         evaluate = edge_wise.forward
+    if not isinstance(beta, Tensor) and beta == 1:
+        return evaluate(q, k, bias, graph)
+    scale = beta.view(1, -1, 1) if isinstance(beta, Tensor) else beta
+    scaled = (q * scale).to(q.dtype)
     lse, u, v = evaluate(scaled, k, bias, graph)
     return lse, u, (v / scale).to(k.dtype)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from . import native
+from . import cuda, native
 
 __all__ = ['BackendStatus', 'active_backend', 'backends', 'use_backend']
 
@@ -45,7 +45,7 @@ def active_backend(device: str) -> str:
     """
     if _forced in ('torch', 'reference'):
         return _forced
-    return device if device in _kernels else 'torch'
+    return device if device in _kernels and _usable(device) else 'torch'
 
 
 def backends() -> dict[str, BackendStatus]:
@@ -84,6 +84,7 @@ def use_backend(name: str) -> Iterator[None]:
 def _found() -> dict[str, tuple[bool, str]]:
     return {
         'cpu': _cpu(),
+        'cuda': cuda.status(),
         'torch': (True, 'PyTorch CSR kernels behind a registered operator'),
         'reference': (
             True,
@@ -101,6 +102,11 @@ def _cpu() -> tuple[bool, str]:
     return True, f'compiled C++ kernels for {_ISA[native.cpu_isa()]}'
 
 
+def _usable(device: str) -> bool:
+    # asked at the first call: looking for a GPU would make imports slow
+    return native.build_error is None if device == 'cpu' else cuda.status()[0]
+
+
 def _has_cuda() -> bool:
     import torch
 
@@ -108,11 +114,11 @@ def _has_cuda() -> bool:
 
 
 def _chosen(name: str | None, where: str) -> tuple[str | None, frozenset[str]]:
-    """The forced backend, and the devices that have kernels in use."""
-    found = _found()
-    kernels = {n for n in ('cpu', 'cuda') if n in found and found[n][0]}
+    """The forced backend, and the devices that use kernels if they can."""
+    kernels = frozenset(('cpu', 'cuda'))
     if name is None:
-        return None, frozenset(kernels)
+        return None, kernels
+    found = _found()
     if name not in found:
         raise ValueError(
             f'{where} expects one of {sorted(found)} (got {name!r})'
@@ -120,7 +126,7 @@ def _chosen(name: str | None, where: str) -> tuple[str | None, frozenset[str]]:
     available, reason = found[name]
     if not available:
         raise ValueError(f'{where}: backend {name!r} is {reason}')
-    return name, frozenset(kernels & {name})
+    return name, kernels & {name}
 
 
 _forced, _kernels = _chosen(

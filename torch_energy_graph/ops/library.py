@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import compiled, edge_wise, sddmm
+from . import compiled, cuda, edge_wise, sddmm
 from .backend import active_backend
 from .graph import GraphCache
 
@@ -21,8 +21,10 @@ _SMALL = 2**16
 
 
 def _evaluator(q: Tensor, graph: GraphCache) -> Any:
-    if active_backend(q.device.type) == 'cpu' and compiled.supports(q):
-        return compiled
+    kernels = {'cpu': compiled, 'cuda': cuda}
+    found = kernels.get(active_backend(q.device.type))
+    if found is not None and found.supports(q):
+        return found
     small = graph.num_edges * q.size(1) * q.size(2) <= _SMALL
     return edge_wise if small else sddmm
 

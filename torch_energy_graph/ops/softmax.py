@@ -9,13 +9,13 @@ from torch import Tensor
 
 from torch_geometric.utils import scatter
 
-from . import native, reference
+from . import cuda, native, reference
 from .backend import active_backend
 from .grouping import group, group_ids
 
 __all__ = ['scatter_softmax']
 
-_KERNEL_TYPES = (torch.float32, torch.float64, torch.bfloat16)
+_CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16)
 
 
 def scatter_softmax(
@@ -57,7 +57,7 @@ def scatter_softmax(
     if index is not None:
         ptr, perm = _grouped(src, index, num_nodes)
     ptr = _checked_ptr(ptr, src.size(0))
-    columns = src.reshape(src.size(0), -1)  # [E, F]
+    columns = src.flatten(1) if src.dim() > 1 else src.unsqueeze(1)  # [E, F]
     return _scatter_softmax(columns, ptr, perm).view_as(src)
 
 
@@ -96,9 +96,14 @@ def _checked_ptr(ptr: Tensor | None, size: int) -> Tensor:
     return ptr
 
 
-def _by_kernel(src: Tensor) -> bool:
+def _kernels(src: Tensor) -> Any:
+    """What has `softmax_forward` and `softmax_backward`, or None."""
     active = active_backend(src.device.type)
-    return active == 'cpu' and src.dtype in _KERNEL_TYPES
+    if active == 'cpu' and src.dtype in _CPU_TYPES:
+        return native.operators
+    if active == 'cuda' and cuda.supports_softmax(src):
+        return cuda
+    return None
 
 
 @torch.library.custom_op(
@@ -106,8 +111,9 @@ def _by_kernel(src: Tensor) -> bool:
 )
 def _scatter_softmax(src: Tensor, ptr: Tensor, perm: Tensor | None) -> Tensor:
     """Softmax of every column, groups given by pointers into perm."""
-    if _by_kernel(src):
-        return native.operators.softmax_forward(src.contiguous(), ptr, perm)
+    kernels = _kernels(src)
+    if kernels is not None:
+        return kernels.softmax_forward(src.contiguous(), ptr, perm)
     dtype = torch.promote_types(src.dtype, torch.float32)
     ids = group_ids(ptr, src.size(0), perm)
     out = reference.scatter_softmax(src.to(dtype), ids, ptr.size(0) - 1)
@@ -128,8 +134,9 @@ def _scatter_softmax_backward(
     grad: Tensor, out: Tensor, ptr: Tensor, perm: Tensor | None
 ) -> Tensor:
     """Gradient of the scores."""
-    if _by_kernel(out):
-        return native.operators.softmax_backward(
+    kernels = _kernels(out)
+    if kernels is not None:
+        return kernels.softmax_backward(
             grad.contiguous(), out.contiguous(), ptr, perm
         )
     return _gradient(grad, out, ptr, perm)

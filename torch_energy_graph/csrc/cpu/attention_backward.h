@@ -67,8 +67,8 @@ struct BackwardRows : Pass<A, NV> {
         const int nv = heads.vectors();
         for (int j = 0; j < block.count; j += kLanes) {
           if (h == 0) {
-            this->fetch(k, e + j + kBlock);
-            this->fetch(grad_v, e + j + kBlock);
+            this->fetch(k, heads.width(), e + j + kBlock);
+            this->fetch(grad_v, heads.width(), e + j + kBlock);
           }
           both_products<NV>(
               q, grad_u, keys.row + j, grads.row + j, offset, nv, p + j,
@@ -163,8 +163,9 @@ struct BackwardColumns : Pass<A, NV> {
         const int nv = heads.vectors();
         for (int j = 0; j < block.count; j += kLanes) {
           if (h == 0) {
-            this->fetch(q, e + j + kBlock);
-            this->fetch(grad_u, e + j + kBlock);
+            this->fetch(q, heads.width(), e + j + kBlock);
+            this->fetch(pairs, 2 * heads.count, e + j + kBlock);
+            this->fetch(grad_u, heads.width(), e + j + kBlock);
           }
           both_products<NV>(
               k, grad_v, queries.row + j, grads.row + j, offset, nv, p + j,

@@ -15,13 +15,13 @@ struct Pass {
   const A* bias;
 
   // Asks for eight rows of a packed table that a later block will need.
-  TEG_INLINE void fetch(const A* table, int64_t edge) const {
+  TEG_INLINE void fetch(const A* table, int64_t width, int64_t edge) const {
     const int64_t left = rows.ptr[rows.num_rows] - edge;
     const int n = left < kLanes ? static_cast<int>(left) : kLanes;
-    const int64_t bytes = heads.width() * sizeof(A);
+    const int64_t bytes = width * sizeof(A);
     for (int j = 0; j < n; ++j) {
       const char* row = reinterpret_cast<const char*>(
-          table + rows.minor[edge + j] * heads.width());
+          table + rows.minor[edge + j] * width);
       __builtin_prefetch(row);
       for (int64_t b = 64; b < bytes; b += 64) {
         __builtin_prefetch(row + b);
@@ -72,7 +72,7 @@ struct ForwardRows : Pass<A, NV> {
         const int64_t offset = h * heads.padded();
         for (int j = 0; j < block.count; j += kLanes) {
           if (h == 0) {
-            this->fetch(k, e + j + kBlock);
+            this->fetch(k, heads.width(), e + j + kBlock);
           }
           Vec<A> s[kLanes] = {};
           multiply<NV>(q + offset, keys.row + j, offset, heads.vectors(), s);
@@ -185,7 +185,8 @@ struct ForwardColumns : Pass<A, NV> {
         const int64_t offset = h * heads.padded();
         for (int j = 0; j < block.count; j += kLanes) {
           if (h == 0) {
-            this->fetch(q, e + j + kBlock);
+            this->fetch(q, heads.width(), e + j + kBlock);
+            this->fetch(shift, heads.count, e + j + kBlock);
           }
           Vec<A> s[kLanes] = {};
           multiply<NV>(

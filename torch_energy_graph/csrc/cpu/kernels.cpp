@@ -1,7 +1,6 @@
 // All kernels for one instruction set. The build compiles this file several
 // times, with TEG_ISA = generic, v3 (AVX2) and v4 (AVX-512) and the compiler
 // flags that belong to it; the bindings choose at run time.
-#include <stdlib.h>
 #include "kernels.h"
 
 #include "attention_backward.h"
@@ -13,9 +12,6 @@
 
 namespace teg {
 namespace TEG_ISA {
-
-static int64_t group_bytes() {
-  const char* w = getenv("TEG_GB"); return w ? atoi(w) : 128; }
 
 // Working memory of one group of heads: packed rows, and what the sweep over
 // the targets leaves for the sweep over the sources.
@@ -64,8 +60,10 @@ void backward(
 
 // A group of heads fills two cache lines of a packed row: fewer would waste
 // memory traffic, and more would make tables that leave the caches.
+constexpr int64_t kGroupBytes = 128;
+
 inline int64_t heads_at_a_time(int64_t padded, int64_t size) {
-  const int64_t count = group_bytes() / (padded * size);
+  const int64_t count = kGroupBytes / (padded * size);
   return count < 1 ? 1 : count < kMaxHeads ? count : kMaxHeads;
 }
 

@@ -17,7 +17,7 @@
 
 #define TEG_SWEEP(pass, Pass, suffix, T, lanes)                          \
   extern "C" __global__ void                                             \
-  __launch_bounds__(kSweepWarps * kWarp, kSweepBlocks)                   \
+  __launch_bounds__(kSweepWarps * kWarp, Pass<T>::kBlocks)               \
       ea_##pass##_##suffix##_l##lanes(const Args args) {                 \
     sweep<Pass<T>, lanes>(args);                                         \
   }

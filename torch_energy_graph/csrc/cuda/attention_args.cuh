@@ -12,8 +12,9 @@
 // Merge     grid (most_hubs, groups), block 256
 // Slots     num_slots = 2 * (E / 512), which no graph exceeds, because a hub
 //           of d > 512 edges has ceil(d / 512) <= 2 * (d / 512) pieces
-// Scratch   floats: num_slots * groups * lpe * (nv + 2 | nv | 2 nv | nv)
-//           for the four passes in their order; no need to clear it
+// Scratch   floats: num_slots * groups * lpe * state floats, which are
+//           nv + 2, nv, 2 nv (f32) or 3 nv (bf16), and nv for the four passes
+//           in their order; no need to clear it
 // Row passes take the CSR arrays (rows are targets), column passes the CSC
 // arrays (rows are sources). A launch with num_rows = 0 must be left out.
 #pragma once
@@ -26,7 +27,7 @@ constexpr int kChunk = 512;  // edges of a piece, CHUNK in ops/plan.py
 constexpr int kSweepWarps = 4;
 constexpr int kMergeWarps = 8;
 // Resident on a multiprocessor: leaves 96 registers a thread. Without it ptxas
-// aims at 64 and spills.
+// aims at 64 and spills. A pass with many sums takes one block less.
 constexpr int kSweepBlocks = 5;
 
 struct Args {
@@ -39,7 +40,7 @@ struct Args {
   const void* k;        // [N_src, H, Y]
   const float* bias;    // [E, H] or null
   float* lse;           // [N_dst, H] out: fwd_row; in: fwd_col, bwd_row
-  void* u;              // [N_dst, H, Y] out: fwd_row; in: bwd_row
+  void* u;              // [N_dst, H, Y] out: fwd_row; in: bwd_row of f32
   void* v;              // [N_src, H, Y] out: fwd_col
   const float* grad_lse;  // [N_dst, H] 0 where lse = -inf
   const void* grad_u;   // [N_dst, H, Y]

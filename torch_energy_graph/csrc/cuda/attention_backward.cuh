@@ -3,7 +3,9 @@
 // tau is known only at the end of a row, but enters grad_q linearly: with
 // sum_j p_ij k_j = u_i,
 //   grad_q_i = sum_j p_ij t_ij k_j - tau_i u_i + G_i,  G_i = sum_j p_ij gv_j,
-// so that one sweep per direction is enough.
+// so that one sweep per direction is enough. tau_i u_i nearly cancels the
+// first sum, and a u rounded to bf16 is not enough for that: it is summed
+// again then.
 #pragma once
 
 #include "attention_forward.cuh"
@@ -14,8 +16,10 @@ namespace teg::cuda {
 template <typename T>
 struct BackwardRow {
   using V = Vec<T>;
-  using State = Sums<2 * V::kSize>;  // of p t k, then of p gv
+  static constexpr int kSums = V::kExact ? 2 : 3;
+  using State = Sums<kSums * V::kSize>;  // of p t k, p gv, and perhaps p k
   static constexpr int kUnroll = 2;
+  static constexpr int kBlocks = V::kExact ? kSweepBlocks : kSweepBlocks - 1;
   float q[V::kSize], grad_u[V::kSize];
   float lse;
 
@@ -51,6 +55,10 @@ struct BackwardRow {
         float& pulled = group.x[V::kSize + c];
         group.x[c] = fmaf(p * t, k[c], group.x[c]);
         pulled = fmaf(p, grad_v[c], pulled);
+        if constexpr (!V::kExact) {
+          float& u = group.x[2 * V::kSize + c];
+          u = fmaf(p, k[c], u);
+        }
       }
     }
     state.add(group);
@@ -60,7 +68,12 @@ struct BackwardRow {
                                          int row, const State& state) const {
     const float* pulled = state.x + V::kSize;
     float u[V::kSize], grad[V::kSize];
-    V::unpack(lanes.load(a.u, row), u);
+    if constexpr (V::kExact) {
+      V::unpack(lanes.load(a.u, row), u);
+    } else {
+#pragma unroll
+      for (int c = 0; c < V::kSize; ++c) u[c] = state.x[2 * V::kSize + c];
+    }
     const i64 place = lanes.scalar(a, row);
     const float tau =
         sum_lanes(dot<V::kSize>(grad_u, u) + dot<V::kSize>(q, pulled),
@@ -81,6 +94,7 @@ struct BackwardCol {
   using V = Vec<T>;
   using State = Sums<V::kSize>;
   static constexpr int kUnroll = 2;
+  static constexpr int kBlocks = kSweepBlocks;
   float k[V::kSize], grad_v[V::kSize];
 
   __device__ __forceinline__ BackwardCol(const Args& a, const Lanes& lanes,

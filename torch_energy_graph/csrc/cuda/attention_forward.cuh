@@ -20,6 +20,7 @@ struct ForwardRow {
   using V = Vec<T>;
   using State = SoftmaxSums<V::kSize>;
   static constexpr int kUnroll = 4;
+  static constexpr int kBlocks = kSweepBlocks;
   float q[V::kSize];
 
   __device__ __forceinline__ ForwardRow(const Args& a, const Lanes& lanes,
@@ -77,6 +78,7 @@ struct ForwardCol {
   using V = Vec<T>;
   using State = Sums<V::kSize>;
   static constexpr int kUnroll = 4;
+  static constexpr int kBlocks = kSweepBlocks;
   float k[V::kSize];
 
   __device__ __forceinline__ ForwardCol(const Args& a, const Lanes& lanes,

@@ -280,10 +280,36 @@ Tensor softmax_backward(Tensor grad, Tensor out, Tensor ptr,
 }  // namespace
 }  // namespace teg::cuda
 
-// Whether launches will find torch's stream; for tests and `teg doctor`.
+// Whether launches will find torch's stream, which shows without a GPU.
 extern "C" __attribute__((visibility("default"))) bool
 teg_has_stream_getter() {
   return teg::cuda::stream_getter() != nullptr;
+}
+
+// Why these kernels cannot run on a device, or null; for ops/cuda.py. Asking
+// for a kernel loads it, which fails if the driver is too old, or if there is
+// no code for the architecture.
+extern "C" __attribute__((visibility("default"))) const char*
+teg_cuda_problem(int device) {
+  using namespace teg::cuda;
+  if (stream_getter() == nullptr)
+    return "libtorch_cuda.so does not tell its current stream";
+  int before = 0;
+  cudaError_t error = cudaGetDevice(&before);
+  if (error == cudaSuccess) error = cudaSetDevice(device);
+  if (error == cudaSuccess) {
+    cudaFuncAttributes attributes;
+    error = cudaFuncGetAttributes(&attributes, ea_fwd_row_f32_l8);
+    cudaSetDevice(before);
+  }
+  if (error == cudaSuccess) return nullptr;
+  cudaGetLastError();  // or the next launch of anybody would report it
+  return cudaGetErrorString(error);
+}
+
+// The toolkit of the kernels, 1000 * major + 10 * minor.
+extern "C" __attribute__((visibility("default"))) int teg_cuda_version() {
+  return CUDART_VERSION;
 }
 
 STABLE_TORCH_LIBRARY_IMPL(torch_energy_graph_native, CUDA, m) {

@@ -52,6 +52,7 @@ struct Vec;
 template <>
 struct Vec<float> {
   static constexpr int kSize = 4;
+  static constexpr bool kExact = true;  // stored sums are as good as new
 
   static __device__ __forceinline__ void unpack(uint4 raw, float* x) {
     x[0] = __uint_as_float(raw.x);
@@ -69,6 +70,7 @@ struct Vec<float> {
 template <>
 struct Vec<bf16> {
   static constexpr int kSize = 8;
+  static constexpr bool kExact = false;
 
   static __device__ __forceinline__ void unpack(uint4 raw, float* x) {
     const unsigned words[4] = {raw.x, raw.y, raw.z, raw.w};

@@ -65,7 +65,7 @@ inline i64 head_groups(const Args& args) {
 
 inline i64 scratch_floats(const Args& args, bool is_bf16, Pass pass) {
   const int nv = vector_size(is_bf16);
-  const int floats[kPasses] = {nv + 2, nv, 2 * nv, nv};
+  const int floats[kPasses] = {nv + 2, nv, (is_bf16 ? 3 : 2) * nv, nv};
   return args.num_slots * head_groups(args) * args.lpe * floats[pass];
 }
 

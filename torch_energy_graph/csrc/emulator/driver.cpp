@@ -1,5 +1,5 @@
-// What the tests call: one pass of energy attention, or one softmax, on host
-// memory. Returns null, or what went wrong.
+// What the tests call: one pass of energy attention, one softmax, or a single
+// kernel, on host memory. Returns null, or what went wrong.
 #include <string>
 
 #include "../cuda/launch.cuh"
@@ -45,6 +45,18 @@ const char* emulator_pass(const Args* args, bool is_bf16, int pass) {
 const char* emulator_softmax(const SoftmaxArgs* args, bool is_bf16,
                              bool backward) {
   return guarded([=] { run_softmax(*args, is_bf16, backward, launch); });
+}
+
+// One kernel on one grid, as a launcher outside of this file plans it.
+const char* emulator_launch(Kernel kernel, unsigned x, unsigned y,
+                            unsigned threads, const Args* args) {
+  return guarded([=] { launch(kernel, x, y, threads, *args); });
+}
+
+const char* emulator_launch_softmax(SoftmaxKernel kernel, unsigned x,
+                                    unsigned y, unsigned threads,
+                                    const SoftmaxArgs* args) {
+  return guarded([=] { launch(kernel, x, y, threads, *args); });
 }
 
 // Lets the fibers run in the opposite order: results may not depend on it.
