@@ -1,7 +1,8 @@
 """Every backend against the float64 reference, on one grid."""
 
+import copy
 import gc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -292,3 +293,30 @@ def test_four_steps_against_the_scalar_energy(backend):
         found.append([state, *torch.autograd.grad(loss, leaves)])
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.skipif('cpu' not in BACKENDS, reason='no native kernels')
+def test_a_cache_made_by_hand_cannot_point_outside():
+    p = problem()
+    for field, value in (('col', 40), ('row', -1), ('rowptr', -5)):
+        array = getattr(p.graph, field).clone()
+        array[3] = value
+        graph = replace(p.graph, **{field: array})
+        with use_backend('cpu'), pytest.raises(IndexError, match='from_csr'):
+            energy_attention(p.q, p.k, graph, 1.0)
+
+
+def test_a_copied_graph_gives_the_same():
+    p = problem()
+    found = outputs_and_gradients(copy.deepcopy(p))
+    for a, b in zip(found, outputs_and_gradients(p), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_autocast_does_not_reach_the_kernel():
+    p = problem(torch.float32)
+    expected = energy_attention(p.q, p.k, p.graph, 1.0, p.bias)
+    with torch.autocast('cpu', torch.bfloat16):
+        found = energy_attention(p.q, p.k, p.graph, 1.0, p.bias)
+    for a, b in zip(found, expected, strict=True):
+        assert torch.equal(a, b)

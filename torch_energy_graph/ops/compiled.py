@@ -27,6 +27,7 @@ def forward(
     q: Tensor, k: Tensor, bias: Tensor | None, graph: GraphCache
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Evaluates Eq. (1) and (2) of the reference."""
+    _check_reach(graph)
     op = native.operators.attention_forward
     given = q.dtype
     q, k = _stored(q), _stored(k)
@@ -62,6 +63,22 @@ def backward(
     if bias is None:
         return grad_q.to(given), grad_k.to(given), None
     return grad_q.to(given), grad_k.to(given), grad_bias.to(bias.dtype)
+
+
+def _check_reach(graph: GraphCache) -> None:
+    """Kernels trust the arrays: one by hand could point anywhere."""
+    for ptr, ids, size in (
+        (graph.rowptr, graph.col, graph.num_src),
+        (graph.colptr, graph.row, graph.num_dst),
+    ):
+        if ids.numel():
+            low, high = (int(v) for v in torch.aminmax(ids))
+            if low < 0 or high >= size or not bool((ptr.diff() >= 0).all()):
+                raise IndexError(
+                    f"'GraphCache' names node {low if low < 0 else high} of "
+                    f'{size}, or its pointers fall; build it with '
+                    f'from_edge_index() or from_csr()'
+                )
 
 
 def _stored(tensor: Tensor) -> Tensor:

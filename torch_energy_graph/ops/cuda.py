@@ -97,6 +97,7 @@ def forward(
     """Evaluates Eq. (1) and (2) of the reference."""
     given, channels = q.dtype, q.size(2)
     q, k, bias = _stored(q), _stored(k), _summed(bias)
+    graph = _packed(graph)
     if _kind(q.device) == 'aot':
         op = native.operators.attention_forward
         lse, u, v = op(q, k, bias, *graph.arrays())
@@ -117,7 +118,7 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Evaluates Eq. (3) to (5) of the reference."""
     given, channels = q.dtype, q.size(2)
-    wide = _summed(bias)
+    wide, graph = _summed(bias), _packed(graph)
     lse, grad_lse = lse.contiguous(), grads[0].float().contiguous()
     grad_u, grad_v, q, k, u = map(_stored, (*grads[1:], q, k, u))
     if _kind(q.device) == 'aot':
@@ -262,6 +263,10 @@ def _given(tensor: Tensor, dtype: torch.dtype, channels: int) -> Tensor:
 
 def _summed(bias: Tensor | None) -> Tensor | None:
     return None if bias is None else bias.float().contiguous()
+
+
+def _packed(graph: GraphCache) -> GraphCache:
+    return GraphCache(*(array.contiguous() for array in graph.arrays()))
 
 
 def _columns(tensor: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ struct BackwardRows : Pass<A, NV> {
   }
   TEG_INLINE A finite(int64_t row, int64_t h) const {
     const A lse = of(at.forward.lse, row)[h];
-    return lse == -kInf ? A(0) : lse;
+    return lse == -kInfinity ? A(0) : lse;
   }
 
   TEG_OUTLINE void add(

@@ -57,7 +57,7 @@ struct ForwardRows : Pass<A, NV> {
 
   TEG_INLINE void start(A* part) const {
     fill(part, A(0), size());
-    fill(tops(part), A(-kInf), heads.count);
+    fill(tops(part), A(-kInfinity), heads.count);
   }
 
   TEG_OUTLINE void add(
@@ -93,7 +93,7 @@ struct ForwardRows : Pass<A, NV> {
     const int last = block.padded - kLanes;
     const Vec<A> tail = load(weight + last);
     store(
-        weight + last, block.present<A>(last) ? tail : splat(A(-kInf)));
+        weight + last, block.present<A>(last) ? tail : splat(A(-kInfinity)));
     Vec<A> most = load(weight);
     for (int j = kLanes; j < block.count; j += kLanes) {
       most = select_max(most, load(weight + j));
@@ -103,7 +103,7 @@ struct ForwardRows : Pass<A, NV> {
     if (top > known) {
       rescale(part, h, top);
     }
-    const A finite = known == -kInf ? A(0) : known;
+    const A finite = known == -kInfinity ? A(0) : known;
     A* total = totals(part) + h * kLanes;
     Vec<A> sum = load(total);
     for (int j = 0; j < block.count; j += kLanes) {
@@ -116,7 +116,7 @@ struct ForwardRows : Pass<A, NV> {
 
   TEG_INLINE void rescale(A* part, int64_t h, A top) const {
     A& known = tops(part)[h];
-    const A factor = known == -kInf ? A(0) : exp_one(known - top);
+    const A factor = known == -kInfinity ? A(0) : exp_one(known - top);
     scale_by(totals(part) + h * kLanes, factor, kLanes);
     scale_by(part + h * heads.padded(), factor, heads.padded());
     known = top;
@@ -141,7 +141,7 @@ struct ForwardRows : Pass<A, NV> {
       const A total = sum(load(totals(part) + h * kLanes));
       lse[h] = tops(part)[h] + log(total);
       // all logits of such a row are -inf, too: exp(-inf - 0) = 0
-      shift[row * heads.count + h] = lse[h] == -kInf ? A(0) : lse[h];
+      shift[row * heads.count + h] = lse[h] == -kInfinity ? A(0) : lse[h];
       const A scale = total == 0 ? A(0) : 1 / total;
       scale_by(part + h * heads.padded(), scale, heads.padded());
     }

@@ -38,18 +38,18 @@ TEG_INLINE void soften_group(const Softmax& at, int64_t group) {
   const int64_t begin = at.ptr[group], end = at.ptr[group + 1];
   for (int64_t c = 0; c < at.columns; ++c) {
     const Column<S, A> column{at, c, end};
-    Vec<A> most = splat(A(-kInf)), total = {};
+    Vec<A> most = splat(A(-kInfinity)), total = {};
     for (int64_t e = begin; e < end; e += kLanes) {
-      most = select_max(most, column.read(at.src, e, A(-kInf)));
+      most = select_max(most, column.read(at.src, e, A(-kInfinity)));
     }
-    const A top = largest(most), shift = top == -kInf ? A(0) : top;
+    const A top = largest(most), shift = top == -kInfinity ? A(0) : top;
     for (int64_t e = begin; e < end; e += kLanes) {
-      total += exp(column.read(at.src, e, A(-kInf)) - shift);
+      total += exp(column.read(at.src, e, A(-kInfinity)) - shift);
     }
     const A all = sum(total), scale = all == 0 ? A(0) : 1 / all;
     for (int64_t e = begin; e < end; e += kLanes) {
       column.write(
-          e, exp(column.read(at.src, e, A(-kInf)) - shift) * scale);
+          e, exp(column.read(at.src, e, A(-kInfinity)) - shift) * scale);
     }
   }
 }

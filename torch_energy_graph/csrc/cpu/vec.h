@@ -19,7 +19,7 @@ struct BFloat16 {
 namespace TEG_ISA {
 
 constexpr int kLanes = 8;
-constexpr float kInf = __builtin_huge_valf();
+constexpr float kInfinity = __builtin_huge_valf();
 
 template <class A>
 struct Lanes;
