@@ -49,6 +49,10 @@ def say(text):
     print(f'torch_energy_graph: {text}', file=sys.stderr)
 
 
+def find_nvcc():
+    return os.environ.get('CUDACXX') or shutil.which('nvcc')
+
+
 def on_x86():
     return platform.machine().lower() in ('x86_64', 'amd64')
 
@@ -67,6 +71,8 @@ def extensions():
             )
         say('no torch at build time, installing without native kernels')
         return []
+    if choice('TEG_CUDA') == '1' and find_nvcc() is None:
+        sys.exit('TEG_CUDA=1 needs nvcc on the PATH, or in CUDACXX')
     extension = Extension(
         'torch_energy_graph._C',
         [str(SOURCES / 'bind.cpp')],
@@ -106,14 +112,11 @@ class BuildKernels(build_ext):
 
     def with_cuda(self, ext):
         """Tries to build with the CUDA kernels; says whether it did."""
-        nvcc = os.environ.get('CUDACXX') or shutil.which('nvcc')
-        wish = choice('TEG_CUDA')
-        if wish == '0' or (wish == 'auto' and nvcc is None):
+        nvcc, wish = find_nvcc(), choice('TEG_CUDA')
+        if wish == '0' or nvcc is None:
             return False
         before = {n: list(getattr(ext, n)) for n in CUDA_ADDS_TO}
         try:
-            if nvcc is None:
-                raise RuntimeError('TEG_CUDA=1 needs nvcc on the PATH')
             self.add_cuda(ext, nvcc)
             super().build_extension(ext)
         except Exception as error:

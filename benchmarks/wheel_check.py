@@ -58,7 +58,8 @@ names = ('attention_forward', 'attention_backward',
 print(json.dumps({
     'runs_under': {'torch': torch.__version__,
                    'python': platform.python_version()},
-    'largest_relative_error': {k: float(f'{v:.1e}') for k, v in errors.items()},
+    'largest_relative_error': {
+        k: float(f'{v:.1e}') for k, v in errors.items()},
     'cpu_kernels': backends()['cpu'].reason,
     'cuda_kernels_registered': all(
         has(f'torch_energy_graph_native::{n}', 'CUDA') for n in names),
