@@ -22,6 +22,7 @@ _SUBMODULES = (
     'ops',
     'testing',
     'train',
+    'transforms',
     'typing',
 )
 

@@ -88,6 +88,15 @@ def test_overrides(write_config):
     assert config.seeds == (7,)
 
 
+def test_an_override_changes_one_of_two_models_that_share_an_anchor(
+    write_config,
+):
+    text = GOOD.replace('logreg:', 'logreg: &shared {C: 1}\n  agg: *shared')
+    config = load_config(write_config(text), ['models.agg.C=2'])
+    assert config.models['logreg'] == {'C': '1'}
+    assert config.models['agg'] == {'C': '2'}
+
+
 @pytest.mark.parametrize(
     ('override', 'message'),
     [

@@ -35,3 +35,17 @@ def test_the_readme_example_runs(tmp_path, monkeypatch, capsys):
     (code,) = re.findall(r'```python\n(.*?)```', text, flags=re.DOTALL)
     exec(compile(code, 'benchmarks/README.md', 'exec'), {})
     assert '| one_feature |' in capsys.readouterr().out
+
+
+def test_the_fraud_benchmark_tunes_every_model_alike():
+    config = load_config(ROOT / 'configs' / 'fraud.yaml')
+    assert set(config.tuning.grids) == set(config.models)
+    for model, grid in config.tuning.grids.items():
+        for key, values in grid.items():
+            for value in values:
+                model_parameters(model, {key: value}, model)
+    tables = {(d, g.protocol) for g in config.groups for d in g.datasets}
+    assert ('tolokers', 'official') in tables
+    for name in ('reddit', 'amazon_fraud_upu', 'yelpchi_rur'):
+        assert {(name, 'et-40pct'), (name, 'et-1pct')} <= tables
+    assert all(g.splits == tuple(range(10)) for g in config.groups)

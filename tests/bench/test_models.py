@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -5,18 +7,32 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from torch_geometric.data import Data
+from torch_geometric.nn import MLP
 
-from torch_energy_graph.bench import get_model, get_protocol
-from torch_energy_graph.bench.features import aggregated, standardised
+from torch_energy_graph.bench import (
+    UnavailableError,
+    get_model,
+    get_protocol,
+)
+from torch_energy_graph.bench.features import Inputs, aggregated
+from torch_energy_graph.train import fit, seed_everything
 
 SMALL = {
     'histgb': {'max_iter': 20},
     'histgb_agg': {'max_iter': 20},
     'mlp': {'epochs': 30},
     'mlp_agg': {'epochs': 30},
+    'mlp_encoded': {'epochs': 30},
     'gcn': {'epochs': 30},
+    'gcn_encoded': {'epochs': 30},
+    'sage': {'epochs': 30},
+    'gat': {'epochs': 30},
+    'bwgnn': {'epochs': 30},
+    'forest': {'num_trees': 30},
+    'forest_agg': {'num_trees': 30},
     'et': {'epochs': 30, 'hidden_channels': 16, 'num_steps': 2},
 }
 
@@ -45,16 +61,31 @@ def test_aggregated_features_by_hand():
     ]
 
 
-def test_scaling_knows_training_nodes_only(task):
+@pytest.mark.parametrize('hops', [0, 2])
+@pytest.mark.parametrize('encoding', ['standard', 'normal', 'piecewise'])
+def test_encoders_know_training_nodes_only(task, encoding, hops):
     split = get_protocol('et-40pct').split(task, 0)
-    scaled = standardised(task.data, split).x[split.train]
-    torch.testing.assert_close(scaled.mean(0), torch.zeros(3))
-    torch.testing.assert_close(scaled.std(0, correction=0), torch.ones(3))
+    # without edges, so that no mean carries the poison
+    task.data.edge_index = task.data.edge_index[:, :0]
     poisoned = task.data.clone()
     poisoned.x[~split.train] = 1e6
-    again = standardised(poisoned, split).x[split.train]
-    assert torch.equal(scaled, again)
+    first, again = (
+        Inputs(hops, encoding).fit(data, split)(task.data).x
+        for data in (task.data, poisoned)
+    )
+    assert torch.equal(first, again)
     assert poisoned.x[~split.train].eq(1e6).all()  # the input stays
+
+
+def test_inputs_are_encoded_means(task):
+    split = get_protocol('et-40pct').split(task, 0)
+    x = Inputs(2, 'standard').fit(task.data, split)(task.data).x
+    means = aggregated(task.data)
+    centred = means - means[split.train].mean(0)
+    expected = centred / means[split.train].std(0, correction=0)
+    torch.testing.assert_close(x, expected)
+    raw = Inputs(0, 'raw').fit(task.data, split)(task.data)
+    assert torch.equal(raw.x, task.data.x)
 
 
 def test_logistic_regression_is_scikit_learns(task):
@@ -76,6 +107,10 @@ def test_logistic_regression_is_scikit_learns(task):
         *SMALL.items(),
         ('logreg_agg', {}),
         ('et', SMALL['et'] | {'num_parts': 2, 'step_size': 'auto'}),
+        ('et', SMALL['et'] | {'hops': 2, 'encoding': 'piecewise'}),
+        ('et', SMALL['et'] | {'encoding': 'periodic', 'bins': 4}),
+        ('et', SMALL['et'] | {'ensemble': 2, 'beta': 'learn'}),
+        ('sage', SMALL['sage'] | {'num_parts': 2}),
     ],
 )
 def test_models_learn_and_repeat(task, name, params):
@@ -100,3 +135,74 @@ def test_networks_count_their_parameters(task):
     info = get_model('gcn')(task.data, split, 0, **params).info
     assert info['num_parameters'] == (3 * 5 + 5) + (5 * 1 + 1)
     assert info['best_epoch'] == info['last_epoch'] == 1
+
+
+def test_xgboost(task):
+    pytest.importorskip('xgboost')
+    split = get_protocol('et-40pct').split(task, 0)
+    first, again = (
+        get_model('xgb_agg')(task.data, split, 0, max_iter=20)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.scores, again.scores)
+    test = split.test.numpy()
+    y = task.data.y.numpy()[test]
+    assert roc_auc_score(y, first.scores[test]) > 0.75
+    assert first.info['trees'] == 20
+
+
+def test_without_xgboost_there_is_a_reason(task, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'xgboost', None)
+    split = get_protocol('et-40pct').split(task, 0)
+    with pytest.raises(UnavailableError, match='pip install xgboost-cpu'):
+        get_model('xgb')(task.data, split, 0)
+
+
+def test_an_ensemble_is_the_mean_of_its_members(task):
+    split = get_protocol('et-40pct').split(task, 0)
+    params = {'epochs': 3, 'hidden_channels': 8}
+    both = get_model('mlp')(task.data, split, 1, ensemble=2, **params)
+    single = [
+        get_model('mlp')(task.data, split, seed, **params) for seed in (2, 3)
+    ]
+    mean = np.mean([one.scores for one in single], axis=0)
+    np.testing.assert_allclose(both.scores, mean, atol=1e-12)
+    sizes = [one.info['num_parameters'] for one in single]
+    assert both.info['num_parameters'] == sum(sizes)
+    assert both.info['best_epochs'] == [o.info['best_epoch'] for o in single]
+    with pytest.raises(ValueError, match="'ensemble' >= 1"):
+        get_model('mlp')(task.data, split, 0, ensemble=0)
+
+
+def test_relations_have_attention_of_their_own(task):
+    split = get_protocol('et-40pct').split(task, 0)
+    params = {'epochs': 2, 'hidden_channels': 8}
+    data = task.data.clone()
+    data.edge_type = torch.arange(data.num_edges) % 2
+    sizes = [
+        get_model('et')(data.clone(), split, 0, relations=r, **params).info[
+            'num_parameters'
+        ]
+        for r in (False, True)
+    ]
+    # queries and keys of four heads of two channels
+    assert sizes[1] - sizes[0] == 2 * 4 * 2 * 8
+
+
+@pytest.mark.parametrize(('balance', 'power'), [(0.0, 0), (0.5, 0.5), (1, 1)])
+def test_balance_is_a_power_of_the_class_ratio(task, balance, power):
+    split = get_protocol('et-40pct').split(task, 0)
+    params = {'epochs': 3, 'hidden_channels': 8, 'dropout': 0.0}
+    found = get_model('mlp')(task.data, split, 0, balance=balance, **params)
+    y = task.data.y[split.train]
+    weight = ((y == 0).sum() / (y == 1).sum()) ** power
+    seed_everything(0)
+    expected = fit(
+        MLP([3, 8, 1]), Inputs().fit(task.data, split)(task.data),
+        split.train, split.val, epochs=3, lr=0.01, patience=50,
+        loss=lambda logits, y: binary_cross_entropy_with_logits(
+            logits, y.float(), pos_weight=weight
+        ),
+        predict=lambda model, data: model(data.x).squeeze(-1),
+    )  # fmt: skip
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)

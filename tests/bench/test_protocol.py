@@ -5,7 +5,12 @@ from hypothesis import strategies as st
 
 from torch_geometric.data import Data
 
-from torch_energy_graph.bench import ConfigError, Task, get_protocol
+from torch_energy_graph.bench import (
+    ConfigError,
+    Task,
+    get_protocol,
+    load_task,
+)
 
 
 def task_of(y, **splits):
@@ -49,6 +54,7 @@ def test_one_percent_of_training_nodes():
     split = get_protocol('et-1pct').split(task_of(y), 0)
     assert split.describe(y) == {
         'seed': 3407,
+        'masks': split.fingerprint(),
         'train': {'nodes': 10, 'anomalies': 1},
         'val': {'nodes': 330, 'anomalies': 33},
         'test': {'nodes': 660, 'anomalies': 66},
@@ -105,3 +111,69 @@ def test_official_masks_that_do_not_exist():
 def test_unknown_protocol():
     with pytest.raises(ConfigError, match="did you mean 'et-40pct'"):
         get_protocol('et-40')
+
+
+def test_fingerprints_tell_splits_apart():
+    y = torch.tensor([0] * 80 + [1] * 20)
+    protocol = get_protocol('et-40pct')
+    first, again, second = (
+        protocol.split(task_of(y), i).fingerprint() for i in (0, 0, 1)
+    )
+    assert first == again != second
+
+
+def test_gadbench_draws_by_its_recipe():
+    y = torch.tensor([0] * 900 + [1] * 100 + [-1] * 50)
+    full = get_protocol('gadbench-full').split(task_of(y), 3)
+    assert full.describe(y) == {
+        'seed': 3437,
+        'masks': full.fingerprint(),
+        'train': {'nodes': 400, 'anomalies': 40},
+        'val': {'nodes': 200, 'anomalies': 20},
+        'test': {'nodes': 400, 'anomalies': 40},
+    }
+    protocol = get_protocol('gadbench-semi')
+    semi = protocol.split(task_of(y), 3)
+    assert semi.describe(y) == {
+        'seed': 3437,
+        'masks': semi.fingerprint(),
+        'train': {'nodes': 100, 'anomalies': 20},
+        'val': {'nodes': 100, 'anomalies': 20},
+        'test': {'nodes': 800, 'anomalies': 60},
+    }
+    parts = torch.stack([semi.train, semi.val, semi.test]).long()
+    torch.testing.assert_close(parts.sum(0), (y >= 0).long())
+    assert semi.fingerprint() == protocol.split(task_of(y), 3).fingerprint()
+    assert semi.fingerprint() != protocol.split(task_of(y), 4).fingerprint()
+
+
+def test_gadbench_takes_stored_masks_first():
+    y = torch.tensor([0, 1] * 3)
+    masks = torch.zeros(3, 6, 20, dtype=torch.bool)
+    for part in range(3):
+        masks[part, 2 * part : 2 * part + 2, 4] = True
+        masks[part, 4 - 2 * part : 6 - 2 * part, 14] = True
+    task = task_of(y, gadbench=tuple(masks))
+    full = get_protocol('gadbench-full').split(task, 4)
+    semi = get_protocol('gadbench-semi').split(task, 4)
+    assert full.train.tolist() == semi.test.tolist()
+    assert full.train.nonzero().flatten().tolist() == [0, 1]
+    assert full.seed is None
+
+
+def test_gadbench_refuses_what_it_cannot_draw():
+    y = torch.tensor([0] * 900 + [1] * 40)
+    with pytest.raises(ValueError, match=r'more than 40 nodes .*got 40'):
+        get_protocol('gadbench-semi').split(task_of(y), 0)
+    for name in ('gadbench-semi', 'gadbench-full'):
+        with pytest.raises(ValueError, match=r'below 10 .*got 10'):
+            get_protocol(name).split(task_of(y), 10)
+
+
+def test_stored_gadbench_masks_of_a_dataset(data_root):
+    task = load_task('reddit')
+    found = get_protocol('gadbench-semi').split(task, 9)
+    counts = found.describe(task.data.y)
+    assert counts['train'] == {'nodes': 100, 'anomalies': 20}
+    assert counts['val'] == {'nodes': 100, 'anomalies': 20}
+    assert torch.equal(found.test, task.splits['gadbench'][2][:, 19])

@@ -19,9 +19,14 @@ def test_parameters_follow_the_signature(tiny):
 
 
 def test_the_baselines_are_registered():
-    for name in ('logreg', 'mlp', 'histgb'):
+    for name in ('logreg', 'mlp', 'histgb', 'forest', 'xgb'):
         params = model_parameters(name, {}, name)
-        assert model_parameters(f'{name}_agg', {}, name) == params != {}
+        assert params['hops'] == 0
+        aggregated = model_parameters(f'{name}_agg', {}, name)
+        assert aggregated == {**params, 'hops': 2}
+    encoded = model_parameters('gcn_encoded', {}, 'm')
+    plain = {'hops': 0, 'encoding': 'standard'}
+    assert {**encoded, **plain} == model_parameters('gcn', {}, 'm')
     assert model_parameters('gcn', {'dropout': '0'}, 'gcn')['dropout'] == 0
     assert model_parameters('et', {}, 'et')['num_steps'] >= 1
 

@@ -1,5 +1,7 @@
 import csv
 
+import pytest
+
 from torch_energy_graph.bench import RunFolder, Unit, write_report
 from torch_energy_graph.bench.report import METRICS
 
@@ -69,7 +71,10 @@ def test_markdown(tmp_path):
     # the order is the plan's, not the alphabet's
     assert lines.index(zeta) < lines.index(alpha) < lines.index(beta)
     assert '- failed: alpha, split 1, seed 0: ValueError: no luck' in lines
-    assert '- not run: beta, split 0, seed 0' in lines
+    assert '- not run: beta, 3 units' in lines
+    assert '- not run: alpha, split 2, seed 0' in lines
+    only = '--only dataset=tiny,protocol=et-40pct,model=MODEL'
+    assert f'One row: `teg bench run r.yaml {only}`.' in lines
     assert 'Made by `teg bench run r.yaml`.' in lines
     assert '1 results of other settings' in text
     assert 'Split 0: 1,200 training nodes (10 anomalous)' in text
@@ -99,3 +104,20 @@ def test_the_same_results_give_the_same_bytes(tmp_path):
     for name in ('results.csv', 'report.md'):
         first, second = ((tmp_path / x / name).read_bytes() for x in 'ab')
         assert first == second
+
+
+def test_several_tables_are_ranked_and_drawn(tmp_path):
+    pytest.importorskip('matplotlib')
+    folder = RunFolder(tmp_path)
+    units = [unit_of(m, 0, d) for d in 'ab' for m in ('histgb', 'et')]
+    folder.write_plan(units, {'name': 'r', 'command': 'c'})
+    for unit, value in zip(units, (0.2, 0.4, 0.6, 0.9), strict=True):
+        folder.write(unit, row_of(value))
+    text = write_report(folder)
+    assert 'over 2 tables: et 1.00, histgb 2.00.' in text
+    assert text.count('AUPRC minus that of `histgb`') == 2
+    assert '| et | +0.200 | - | 1 |' in text
+    first = (tmp_path / 'ranking.svg').read_bytes()
+    assert b'histgb' in first
+    write_report(folder)
+    assert (tmp_path / 'ranking.svg').read_bytes() == first

@@ -12,6 +12,7 @@ from torch_energy_graph.bench import (
     Group,
     RunFolder,
     Task,
+    UnavailableError,
     Unit,
     evaluate,
     get_protocol,
@@ -130,14 +131,14 @@ def test_failures_are_recorded_and_tried_again(tiny, tmp_path):
     units = plan(config_of({'broken': {}, 'nan': {}, 'centroid': {}}))
     seen = []
     summary = run(folder, units, lambda unit, row: seen.append(row['status']))
-    assert dataclasses.astuple(summary) == (6, 0, 2, 4)
+    assert dataclasses.astuple(summary) == (6, 0, 2, 4, 0)
     assert seen == ['failed', 'failed', 'ok'] * 2
     row = folder.read(units[0])
     assert row['error'] == 'RuntimeError: out of luck'
     assert 'raise RuntimeError' in row['traceback']
     assert 'finite' in folder.read(units[1])['error']
     summary = run(folder, units)
-    assert dataclasses.astuple(summary) == (6, 2, 0, 4)
+    assert dataclasses.astuple(summary) == (6, 2, 0, 4, 0)
 
 
 def test_a_dataset_that_does_not_load_fails_its_units_only(tiny, tmp_path):
@@ -147,7 +148,7 @@ def test_a_dataset_that_does_not_load_fails_its_units_only(tiny, tmp_path):
         for split in (0, 1)
     ]
     folder = RunFolder(tmp_path)
-    assert dataclasses.astuple(run(folder, units)) == (4, 0, 2, 2)
+    assert dataclasses.astuple(run(folder, units)) == (4, 0, 2, 2, 0)
     assert 'tiny_absent.npz' in folder.read(units[1])['error']
 
 
@@ -167,3 +168,35 @@ def test_stored_units_are_checked_again(tiny):
     old = dataclasses.replace(units[0], params={'scale': 2.0})
     with pytest.raises(ConfigError, match=r'new parameters .*\(sleep\)'):
         recheck([old])
+
+
+def test_splits_are_stored_and_checked(tiny, tmp_path):
+    folder = RunFolder(tmp_path)
+    units = plan(config_of({'centroid': {}}))
+    run(folder, units)
+    task = tiny.tiny()
+    split = get_protocol('et-40pct').split(task, 1)
+    (tmp_path / 'units' / f'{units[1].key}.json').unlink()
+    file = tmp_path / 'splits' / 'tiny--et-40pct--s1.json'
+    rows = [
+        bytes.fromhex(row) for row in json.loads(file.read_text())['masks']
+    ]
+    for row, part in zip(rows, ('train', 'val', 'test'), strict=True):
+        bits = np.unpackbits(np.frombuffer(row, np.uint8))[:120]
+        assert bits.astype(bool).tolist() == getattr(split, part).tolist()
+    file.write_text(file.read_text().replace('"', ' "', 1))
+    assert run(folder, units).failed == 1
+    assert 'is not the one in' in folder.read(units[1])['error']
+
+
+def test_an_unavailable_model_is_skipped_with_its_reason(tiny, tmp_path):
+    @register_model('unavailable')
+    def unavailable(data, split, seed):
+        raise UnavailableError("needs 'elsewhere'")
+
+    folder = RunFolder(tmp_path)
+    units = plan(config_of({'unavailable': {}}))
+    summary = run(folder, units)
+    assert dataclasses.astuple(summary) == (2, 0, 0, 0, 2)
+    row = folder.read(units[0])
+    assert (row['status'], row['error']) == ('skipped', "needs 'elsewhere'")

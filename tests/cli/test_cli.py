@@ -197,3 +197,21 @@ def test_an_interrupt_is_130(capsys, config, tmp_path, monkeypatch):
     code, _, err = run(capsys, 'bench', 'run', config, '--out', out)
     assert code == 130
     assert f'teg bench resume {out}' in err
+
+
+def test_only_runs_a_part_and_keeps_the_plan(capsys, config, tmp_path):
+    out = tmp_path / 'run'
+    args = ['bench', 'run', config, '--out', out]
+    args += ['--set', 'groups.0.splits=[0, 1]']
+    code, _, err = run(capsys, *args, '--only', 'model=logreg,split=1')
+    assert code == 0
+    assert '1 units: 1 done' in err
+    text = (out / 'report.md').read_text()
+    assert '- not run: logreg, split 0, seed 0' in text
+    assert '--only dataset=digits_outlier,' in text
+    code, _, err = run(capsys, 'bench', 'resume', out, '--only', 'split=2')
+    assert code == 2
+    assert "no unit has split '2'" in err
+    code, _, err = run(capsys, 'bench', 'resume', out)
+    assert code == 0
+    assert '2 units: 1 done, 1 finished before' in err

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 
 
 @pytest.fixture
@@ -35,5 +36,23 @@ def save(folder):
     def write(arrays, name='tiny'):
         np.savez(folder / f'{name}.npz', **arrays)
         return folder
+
+    return write
+
+
+@pytest.fixture
+def place(folder):
+    """Write bytes or arrays to a file of the data folder."""
+
+    def write(name, content):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        elif path.suffix == '.mat':
+            savemat(path, content)
+        else:
+            np.savez(path, **content)
+        return path
 
     return write

@@ -26,6 +26,8 @@ def test_info_by_hand(arrays, save):
         'prevalence': 0.4,
         # 0-1 differ in both directions; 2-3 and the loop at 4 agree
         'homophily': pytest.approx(0.6),
+        # of 0-1 into the anomaly 1, and of the loop at the anomaly 4
+        'anomaly_homophily': 0.0,
         'splits': {'official': 1},
         'source': 'made',
         'licence': 'MIT',
@@ -33,6 +35,12 @@ def test_info_by_hand(arrays, save):
         'path': str(root / 'tiny.npz'),
     }
     assert json.dumps(datasets.info('tiny', root))
+
+
+def test_anomaly_homophily_by_hand(arrays, save):
+    arrays['edge_index'] = np.array([[0, 4, 2, 1], [1, 1, 1, 0]])
+    facts = datasets.info('tiny', save(arrays))
+    assert facts['anomaly_homophily'] == pytest.approx(1 / 3)
 
 
 def test_homophily_without_labelled_edges(arrays, save):

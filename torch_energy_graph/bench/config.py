@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from torch_energy_graph.bench.coerce import ConfigError, coerce
+from torch_energy_graph.bench.tuning import Tuning
 
 __all__ = ['BenchConfig', 'Group', 'load_config']
 
@@ -52,12 +53,15 @@ class BenchConfig:
             against the model's signature.
         seeds (tuple[int, ...], optional): Seeds of the models.
             (default: :obj:`(0,)`)
+        tuning (Tuning, optional): Which parameters are chosen on validation
+            nodes. (default: :obj:`None`)
     """
 
     name: str
     groups: tuple[Group, ...]
     models: dict[str, dict[str, Any]]
     seeds: tuple[int, ...] = (0,)
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
         for key in ('groups', 'models', 'seeds'):
@@ -104,7 +108,7 @@ def load_config(
         text = Path(path).read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read '{path}': {error}") from error
-    tree = _parse(text, str(path))
+    tree = _unshared(_parse(text, str(path)))
     for override in overrides:
         _set(tree, override)
     try:
@@ -127,6 +131,15 @@ def _parse(text: str, where: str) -> Any:
     except yaml.YAMLError as error:
         message = ' '.join(str(error).split())
         raise ConfigError(f'{where}: not valid YAML: {message}') from None
+
+
+def _unshared(tree: Any) -> Any:
+    """Copy what anchors share, so that an override changes one place."""
+    if isinstance(tree, dict):
+        return {key: _unshared(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_unshared(value) for value in tree]
+    return tree
 
 
 def _set(tree: Any, override: str) -> None:

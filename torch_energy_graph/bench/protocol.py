@@ -1,19 +1,26 @@
 """Protocols decide which nodes train, select and test; models do not."""
 
-from dataclasses import dataclass
-from typing import Protocol as Interface
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
-from torch import Tensor
 
 from torch_energy_graph.bench.coerce import ConfigError, did_you_mean
 from torch_energy_graph.bench.registry import Task
+from torch_energy_graph.bench.split import (
+    Protocol,
+    Split,
+    binary_labels,
+    checked,
+    masks_of,
+)
 
 __all__ = [
     'PROTOCOLS',
+    'GADBenchProtocol',
+    'InductiveProtocol',
     'OfficialProtocol',
     'Protocol',
     'Split',
@@ -21,43 +28,7 @@ __all__ = [
     'get_protocol',
 ]
 
-PARTS = ('train', 'val', 'test')
-
-
-@dataclass(frozen=True)
-class Split:
-    """Disjoint masks of labelled nodes, bool :math:`[N]` each.
-
-    Args:
-        train (Tensor): Nodes to fit on.
-        val (Tensor): Nodes to choose epoch and threshold on.
-        test (Tensor): Nodes to report on.
-        seed (int, optional): What the split was drawn with.
-            (default: :obj:`None`)
-    """
-
-    train: Tensor
-    val: Tensor
-    test: Tensor
-    seed: int | None = None
-
-    def describe(self, y: Tensor) -> dict[str, object]:
-        """Return the seed and, by part, the numbers of nodes."""
-        counts = {
-            part: {
-                'nodes': int(getattr(self, part).sum()),
-                'anomalies': int((y[getattr(self, part)] == 1).sum()),
-            }
-            for part in PARTS
-        }
-        return {'seed': self.seed, **counts}
-
-
-class Protocol(Interface):
-    """Draws the split with a given index, always the same one."""
-
-    def split(self, task: Task, index: int) -> Split:
-        """Return the split, or say why there is none (ValueError)."""
+STORED = 10  # columns 0-9 of the 'gadbench' masks: full, 10-19: semi
 
 
 @dataclass(frozen=True)
@@ -75,8 +46,8 @@ class StratifiedProtocol:
 
     def split(self, task: Task, index: int) -> Split:
         """Return the split with this index."""
-        y = _binary_labels(task)
-        seed = 3407 + 10 * index
+        y = binary_labels(task)
+        seed = _seed(index)
         labelled = np.flatnonzero(y >= 0)
         try:
             train, rest = train_test_split(
@@ -93,11 +64,7 @@ class StratifiedProtocol:
                 f'cannot split {len(labelled)} labelled nodes with '
                 f'{int((y == 1).sum())} anomalies: {error}'
             ) from error
-        train, val, test = (
-            torch.from_numpy(np.isin(np.arange(len(y)), nodes))
-            for nodes in (train, val, test)
-        )
-        return _checked(Split(train, val, test, seed), y)
+        return checked(Split(*masks_of(len(y), train, val, test), seed), y)
 
 
 @dataclass(frozen=True)
@@ -112,7 +79,7 @@ class OfficialProtocol:
 
     def split(self, task: Task, index: int) -> Split:
         """Return column ``index`` of the stored masks."""
-        y = _binary_labels(task)
+        y = binary_labels(task)
         if self.family not in task.splits:
             present = ', '.join(sorted(task.splits)) or 'none'
             raise ValueError(
@@ -129,12 +96,64 @@ class OfficialProtocol:
             )
         labelled = torch.from_numpy(y >= 0)
         train, val, test = (mask[:, index] & labelled for mask in masks)
-        return _checked(Split(train, val, test), y)
+        return checked(Split(train, val, test), y)
+
+
+@dataclass(frozen=True)
+class GADBenchProtocol:
+    """The recipe of the GADBench benchmark (arXiv:2306.12251).
+
+    A dataset with masks of the family ``gadbench`` gives those: columns 0 to
+    9 are fully, 10 to 19 semi-supervised. For others they are drawn, with
+    seed ``3407 + 10 i``: stratified 40/20/40, or (semi) 20 anomalous and 80
+    normal nodes each for training and validation, and the rest for test.
+    GADBench draws from a shared random state, so drawn masks follow its
+    recipe but are not its masks.
+
+    Args:
+        semi (bool): Whether only 100 nodes train.
+    """
+
+    semi: bool
+
+    def split(self, task: Task, index: int) -> Split:
+        """Return the split with this index, at most 9."""
+        if index >= STORED:
+            raise ValueError(
+                f'expected a split below {STORED} of GADBench (got {index})'
+            )
+        if 'gadbench' in task.splits:
+            column = index + STORED * self.semi
+            return OfficialProtocol('gadbench').split(task, column)
+        if self.semi:
+            return _few_labels(task, index)
+        return StratifiedProtocol(0.4).split(task, index)
+
+
+@dataclass(frozen=True)
+class InductiveProtocol:
+    """The splits of another protocol, with test nodes unseen in training.
+
+    A model is fitted, and its epoch and threshold chosen, on the graph
+    without the test nodes and their edges. Then it scores the full graph.
+
+    Args:
+        base (Protocol): Who draws the splits.
+    """
+
+    base: Protocol
+
+    def split(self, task: Task, index: int) -> Split:
+        """Return the split with this index."""
+        return replace(self.base.split(task, index), inductive=True)
 
 
 PROTOCOLS: dict[str, Protocol] = {
     'et-1pct': StratifiedProtocol(0.01),
     'et-40pct': StratifiedProtocol(0.40),
+    'gadbench-full': GADBenchProtocol(semi=False),
+    'gadbench-semi': GADBenchProtocol(semi=True),
+    'inductive': InductiveProtocol(StratifiedProtocol(0.40)),
     'official': OfficialProtocol('official'),
 }
 
@@ -148,26 +167,25 @@ def get_protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def _binary_labels(task: Task) -> NDArray[np.int64]:
-    y: NDArray[np.int64] = task.data.y.cpu().numpy()
-    classes = np.unique(y)
-    if not np.isin(classes, (-1, 0, 1)).all():
-        raise ValueError(
-            f'expected labels 0 (normal), 1 (anomalous) and -1 (unlabelled) '
-            f'(got {classes[:6].tolist()}); choose a dataset with anomalies'
-        )
-    return y
+def _seed(index: int) -> int:
+    return 3407 + 10 * index
 
 
-def _checked(split: Split, y: NDArray[np.int64]) -> Split:
-    for part in PARTS:
-        labels = y[getattr(split, part).numpy()]
-        for label, name in ((1, 'anomalous'), (0, 'normal')):
-            if not (labels == label).any():
-                raise ValueError(
-                    f'the {part} part of {len(labels)} nodes holds no {name} '
-                    f'node ({int((y == 1).sum())} anomalies among '
-                    f'{int((y >= 0).sum())} labelled nodes); use a protocol '
-                    f'with a larger part or another split'
-                )
-    return split
+def _few_labels(task: Task, index: int) -> Split:
+    """Draw 20 + 80 nodes each for training and validation."""
+    y, rng = binary_labels(task), np.random.default_rng(_seed(index))
+    parts: list[list[NDArray[np.int64]]] = [[], [], []]
+    for label, count in ((1, 20), (0, 80)):
+        nodes = rng.permutation(np.flatnonzero(y == label))
+        if len(nodes) <= 2 * count:
+            raise ValueError(
+                f'expected more than {2 * count} nodes with label {label} '
+                f'for the semi-supervised recipe (got {len(nodes)}); use '
+                f"'gadbench-full'"
+            )
+        cuts = np.split(nodes, [count, 2 * count])
+        for part, chosen in zip(parts, cuts, strict=True):
+            part.append(chosen)
+    train, val, test = (np.concatenate(part) for part in parts)
+    masks = masks_of(len(y), train, val, test)
+    return checked(Split(*masks, _seed(index)), y)

@@ -1,7 +1,7 @@
 """Models and datasets of the benchmark, by name."""
 
+import functools
 import inspect
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -19,22 +19,22 @@ from torch_energy_graph.bench.coerce import (
     coerce_fields,
     did_you_mean,
 )
-from torch_energy_graph.datasets.roots import find_npz
 
 __all__ = [
     'FitPredict',
     'Prediction',
     'Task',
+    'UnavailableError',
     'get_model',
     'load_task',
     'model_parameters',
     'register_dataset',
     'register_model',
     'require_dataset',
+    'with_defaults',
 ]
 
 Masks: TypeAlias = tuple[Tensor, Tensor, Tensor]
-DIGITS = 'digits_outlier'
 F = TypeVar('F', bound=Callable[..., Any])
 
 
@@ -47,10 +47,17 @@ class Prediction:
         info (dict, optional): What to record beside the metrics;
             ``best_epoch``, ``num_parameters``, ``energy_start`` and
             ``energy_end`` have columns of their own in the report.
+        predict (callable, optional): Scores of the nodes of another graph,
+            which inductive protocols need. (default: :obj:`None`)
     """
 
     scores: NDArray[np.float64]
     info: dict[str, Any] = field(default_factory=dict)
+    predict: Callable[[Data], NDArray[np.float64]] | None = None
+
+
+class UnavailableError(RuntimeError):
+    """A model cannot run on this machine; its units are skipped."""
 
 
 @dataclass(frozen=True)
@@ -110,25 +117,44 @@ def model_parameters(
     name: str, values: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
     """Check parameters against the model's signature and add defaults."""
-    function = get_model(name)
-    hints = typing.get_type_hints(function)
+    signature = inspect.signature(get_model(name), eval_str=True)
     fields = {
         key: Field(
-            hints.get(key, Any),
+            Any if p.annotation is p.empty else p.annotation,
             MISSING if p.default is p.empty else p.default,
         )
-        for key, p in inspect.signature(function).parameters.items()
+        for key, p in signature.parameters.items()
         if p.kind is p.KEYWORD_ONLY
     }
     return coerce_fields(values, fields, where)
 
 
+def with_defaults(model: FitPredict, **defaults: Any) -> FitPredict:
+    """Return the model with other defaults of some parameters."""
+
+    @functools.wraps(model)
+    def fit_predict(
+        data: Data, split: Any, seed: int, **params: Any
+    ) -> Prediction:
+        return model(data, split, seed, **{**defaults, **params})
+
+    signature = inspect.signature(model, eval_str=True)
+    changed = [
+        p.replace(default=defaults.get(key, p.default))
+        for key, p in signature.parameters.items()
+    ]
+    fit_predict.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=changed
+    )
+    return fit_predict
+
+
 def require_dataset(name: str) -> None:
     """Raise ConfigError if no dataset with this name is at hand."""
-    if name in _DATASETS or name == DIGITS:
+    if name in _DATASETS:
         return
     try:
-        find_npz(name)
+        datasets.find(name)
     except (FileNotFoundError, ValueError) as error:
         cards = datasets.available()
         hint = did_you_mean(name, {*_DATASETS, *(c.name for c in cards)})
@@ -140,7 +166,5 @@ def load_task(name: str) -> Task:
     if name in _DATASETS:
         loaded = _DATASETS[name]()
         return loaded if isinstance(loaded, Task) else Task(loaded)
-    if name == DIGITS:
-        return Task(datasets.load(name))
-    dataset = datasets.NpzGraph(name)
+    dataset = datasets.get(name)
     return Task(dataset[0], dataset.splits)

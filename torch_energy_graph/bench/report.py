@@ -1,16 +1,21 @@
-"""Results as a long CSV and as Markdown tables."""
+"""Results as a long CSV, as Markdown tables and as a picture."""
 
 import csv
 import io
+import json
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
+from torch_energy_graph.bench.compare import differences_text
+from torch_energy_graph.bench.picture import draw
+from torch_energy_graph.bench.ranking import rank
 from torch_energy_graph.bench.store import (
+    Pair,
     Row,
     RunFolder,
-    Unit,
     write_atomic,
 )
 
@@ -39,16 +44,23 @@ EXTRAS = (
     'git',
     'error',
 )
-Pair = tuple[Unit, Row | None]
+PICTURE = 'ranking.svg'
 
 
 def write_report(folder: RunFolder) -> str:
-    """Write ``results.csv`` and ``report.md``; return the Markdown."""
+    """Write ``results.csv`` and ``report.md``; return the Markdown.
+
+    Models that share two tables or more are ranked, and with matplotlib there
+    is a picture of it, ``ranking.svg``.
+    """
     units, about = folder.read_plan()
     pairs = [(unit, folder.read(unit)) for unit in units]
     text = markdown(pairs, about, folder.count_others(units))
     write_atomic(folder.path / 'results.csv', csv_text(pairs))
     write_atomic(folder.path / 'report.md', text)
+    ranking = rank(list(_tables(pairs).values()))
+    if ranking is not None and find_spec('matplotlib') is not None:
+        draw(ranking, folder.path / PICTURE)
     return text
 
 
@@ -57,7 +69,7 @@ def csv_text(pairs: Sequence[Pair]) -> str:
     parts = [f'{part}_{name}' for part in ('val', 'test') for name in METRICS]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator='\n')
-    writer.writerow([*KEYS, 'status', *parts, *EXTRAS])
+    writer.writerow([*KEYS, 'status', *parts, *EXTRAS, 'tries', 'params'])
     for unit, row in pairs:
         row = row or {'status': 'not run'}
         values = [
@@ -67,7 +79,11 @@ def csv_text(pairs: Sequence[Pair]) -> str:
         ]
         extras = [row.get(key) for key in EXTRAS]
         keys = [getattr(unit, key) for key in KEYS]
-        writer.writerow([*keys, row['status'], *values, *extras])
+        chosen = json.dumps(row.get('params', unit.params), sort_keys=True)
+        tries = row.get('tuning', {}).get('tries')
+        writer.writerow(
+            [*keys, row['status'], *values, *extras, tries, chosen]
+        )
     return file.getvalue()
 
 
@@ -80,18 +96,22 @@ def markdown(pairs: Sequence[Pair], about: Row, others: int = 0) -> str:
         others (int, optional): Number of rows of other settings in the
             folder. (default: :obj:`0`)
     """
-    tables: dict[tuple[str, str], list[Pair]] = {}
-    for pair in pairs:
-        key = (pair[0].dataset, pair[0].protocol)
-        tables.setdefault(key, []).append(pair)
+    tables = _tables(pairs)
+    ranking = rank(list(tables.values()))
     blocks = [
         f'# {about["name"]}',
         'Test nodes, mean ± standard deviation (n runs), best in bold; epoch '
         'and threshold are chosen on validation nodes. MiB is the peak of '
         'resident memory above the start of the unit; memory that the process '
-        'kept from earlier units is not in it.',
+        'kept from earlier units is not in it. Intervals are of the mean over '
+        'splits of these graphs; splits share nodes, so they are not '
+        'independent and the intervals are rather short.',
         f'Made by `{about["command"]}`.',
-        *(_table(key, group) for key, group in tables.items()),
+        *(
+            _table(key, group, about['command'])
+            for key, group in tables.items()
+        ),
+        ranking.text() if ranking is not None else '',
         _versions(row for _, row in pairs if row),
     ]
     if others:
@@ -99,6 +119,14 @@ def markdown(pairs: Sequence[Pair], about: Row, others: int = 0) -> str:
             f'{others} results of other settings in this folder are not shown.'
         )
     return '\n\n'.join(block for block in blocks if block) + '\n'
+
+
+def _tables(pairs: Sequence[Pair]) -> dict[tuple[str, str], list[Pair]]:
+    tables: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        key = (pair[0].dataset, pair[0].protocol)
+        tables.setdefault(key, []).append(pair)
+    return tables
 
 
 @dataclass(frozen=True)
@@ -131,7 +159,7 @@ class _Line:
         return f'{mean} ± {statistics.stdev(values):.3f} ({len(values)})'
 
 
-def _table(key: tuple[str, str], pairs: list[Pair]) -> str:
+def _table(key: tuple[str, str], pairs: list[Pair], command: str) -> str:
     models = dict.fromkeys(unit.model for unit, _ in pairs)
     lines = []
     for model in models:
@@ -160,7 +188,16 @@ def _table(key: tuple[str, str], pairs: list[Pair]) -> str:
             )
         )
     title = f'## {key[0]}, {key[1]}'
-    blocks = [title, _counts(pairs), '\n'.join(text), _failures(pairs)]
+    only = f'dataset={key[0]},protocol={key[1]},model=MODEL'
+    blocks = [
+        title,
+        _counts(pairs),
+        '\n'.join(text),
+        f'One row: `{command} --only {only}`.',
+        differences_text(pairs),
+        _chosen(pairs),
+        _failures(pairs),
+    ]
     return '\n\n'.join(block for block in blocks if block)
 
 
@@ -188,16 +225,41 @@ def _counts(pairs: list[Pair]) -> str:
     return ''
 
 
-def _failures(pairs: list[Pair]) -> str:
-    items = []
+def _chosen(pairs: list[Pair]) -> str:
+    """Say which settings tuning has chosen, and among how many."""
+    items: dict[str, str] = {}
     for unit, row in pairs:
-        what = f'{unit.model}, split {unit.split}, seed {unit.seed}'
-        if row is None:
-            items.append(f'- not run: {what}')
-        elif row['status'] != 'ok':
-            items.append(f'- failed: {what}: {row["error"]}')
+        if unit.search is not None and row and 'tuning' in row:
+            values = ', '.join(
+                f'{key} {row["params"][key]}' for key in unit.search.grid
+            )
+            tries = row['tuning']['tries']
+            items[unit.model] = f'- {unit.model}: {values} ({tries} tried)'
     if not items:
         return ''
+    head = 'Chosen by AUPRC on the validation nodes of split 0:'
+    return '\n'.join([head, '', *items.values()])
+
+
+def _failures(pairs: list[Pair]) -> str:
+    """List what has no result, one line for units with the same reason."""
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for unit, row in pairs:
+        where = f'split {unit.split}, seed {unit.seed}'
+        if row is None:
+            key = ('not run', unit.model, '')
+        elif row['status'] != 'ok':
+            key = (row['status'], unit.model, f': {row["error"]}')
+        else:
+            continue
+        reasons.setdefault(key, []).append(where)
+    if not reasons:
+        return ''
+    items = [
+        f'- {status}: {model}, '
+        f'{where[0] if len(where) == 1 else f"{len(where)} units"}{reason}'
+        for (status, model, reason), where in reasons.items()
+    ]
     return 'Means above leave these out:\n\n' + '\n'.join(items)
 
 

@@ -1,51 +1,40 @@
 """Runs the units of a benchmark: skips finished ones, records failures."""
 
-import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timezone
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
-
-from torch_geometric.data import Data
-
-from torch_energy_graph import metrics
-from torch_energy_graph.bench.coerce import ConfigError
+from torch_energy_graph.bench.coerce import ConfigError, did_you_mean
 from torch_energy_graph.bench.config import BenchConfig
-from torch_energy_graph.bench.measure import (
-    environment,
-    memory_mib,
-    reset_peak_memory,
-)
-from torch_energy_graph.bench.protocol import Split, get_protocol
+from torch_energy_graph.bench.evaluation import evaluate, failure, try_out
+from torch_energy_graph.bench.protocol import get_protocol
 from torch_energy_graph.bench.registry import (
-    Prediction,
     Task,
-    get_model,
+    UnavailableError,
     load_task,
     model_parameters,
     require_dataset,
 )
 from torch_energy_graph.bench.store import Row, RunFolder, Unit
+from torch_energy_graph.bench.tuning import Search, candidates
 
-__all__ = ['Summary', 'evaluate', 'is_finished', 'plan', 'recheck', 'run']
+__all__ = ['Summary', 'is_finished', 'plan', 'recheck', 'run']
 
-VISIBLE = ('x', 'edge_index', 'edge_attr', 'edge_weight', 'edge_type')
-COLUMNS = ('best_epoch', 'num_parameters', 'energy_start', 'energy_end')
+TUNING_SPLIT = 0
 
 
 @dataclass(frozen=True)
 class Summary:
-    """How a run went, in numbers of units."""
+    """How a run went, in numbers of units.
+
+    ``skipped`` were finished before, ``unavailable`` ones lack a package.
+    """
 
     total: int
     skipped: int
     done: int
     failed: int
+    unavailable: int
 
 
 def plan(config: BenchConfig) -> list[Unit]:
@@ -58,6 +47,7 @@ def plan(config: BenchConfig) -> list[Unit]:
         name: model_parameters(name, values, f'models.{name}')
         for name, values in config.models.items()
     }
+    searches = _searches(config)
     units: dict[str, Unit] = {}
     for group in config.groups:
         get_protocol(group.protocol)
@@ -67,10 +57,64 @@ def plan(config: BenchConfig) -> list[Unit]:
                 for model, values in params.items():
                     for seed in config.seeds:
                         unit = Unit(
-                            dataset, model, group.protocol, split, seed, values
+                            dataset,
+                            model,
+                            group.protocol,
+                            split,
+                            seed,
+                            values,
+                            searches.get(model),
                         )
                         units[unit.key] = unit
     return list(units.values())
+
+
+def _searches(config: BenchConfig) -> dict[str, Search]:
+    tuning = config.tuning
+    if tuning is None:
+        return {}
+    during = tuning.during or {}
+    for place, named, known in (
+        ('grids', tuning.grids, config.models),
+        ('during', during, tuning.grids),
+    ):
+        for model in named:
+            if model not in known:
+                raise ConfigError(
+                    f"tuning.{place}: '{model}' is none of the models that "
+                    f'are {"run" if place == "grids" else "tuned"}; '
+                    f'{did_you_mean(model, known)}'
+                )
+    return {
+        model: Search(
+            _typed(model, grid),
+            tuning.budget,
+            tuning.seed,
+            _given(model, during.get(model, {}), 'tuning.during'),
+        )
+        for model, grid in tuning.grids.items()
+    }
+
+
+def _given(
+    model: str, values: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """Return the values alone, in the types that the model declares."""
+    typed = model_parameters(model, values, f'{where}.{model}')
+    return {key: typed[key] for key in values}
+
+
+def _typed(
+    model: str, grid: Mapping[str, tuple[Any, ...]]
+) -> dict[str, tuple[Any, ...]]:
+    """Return the values of a grid in the types that the model declares."""
+    return {
+        key: tuple(
+            _given(model, {key: value}, 'tuning.grids')[key]
+            for value in values
+        )
+        for key, values in grid.items()
+    }
 
 
 def recheck(units: Sequence[Unit]) -> list[Unit]:
@@ -84,9 +128,16 @@ def recheck(units: Sequence[Unit]) -> list[Unit]:
                 f"'{unit.model}' has new parameters since this run was "
                 f"planned ({new}); start it again with 'teg bench run'"
             )
+        search = unit.search
+        if search is not None:
+            search = replace(
+                search,
+                grid=_typed(unit.model, search.grid),
+                during=_given(unit.model, search.during, 'tuning.during'),
+            )
         get_protocol(unit.protocol)
         require_dataset(unit.dataset)
-        checked.append(replace(unit, params=now))
+        checked.append(replace(unit, params=now, search=search))
     return checked
 
 
@@ -103,7 +154,7 @@ def run(
         on_row (callable, optional): Called with every new row.
             (default: :obj:`None`)
     """
-    done = failed = 0
+    counts = {'ok': 0, 'failed': 0, 'skipped': 0}
     todo = [unit for unit in units if not is_finished(folder, unit)]
     name, task = '', None
     for unit in todo:
@@ -111,15 +162,20 @@ def run(
             name, task = unit.dataset, None
         try:
             task = load_task(name) if task is None else task
-            row = evaluate(unit, task)
-            done += 1
+            row = _run(folder, unit, task)
         except Exception as error:
-            row = _failure(unit, error)
-            failed += 1
+            row = failure(unit, error)
+        counts[row['status']] += 1
         folder.write(unit, row)
         if on_row is not None:
             on_row(unit, row)
-    return Summary(len(units), len(units) - len(todo), done, failed)
+    return Summary(
+        len(units),
+        len(units) - len(todo),
+        counts['ok'],
+        counts['failed'],
+        counts['skipped'],
+    )
 
 
 def is_finished(folder: RunFolder, unit: Unit) -> bool:
@@ -128,97 +184,56 @@ def is_finished(folder: RunFolder, unit: Unit) -> bool:
     return row is not None and row['status'] == 'ok'
 
 
-def evaluate(unit: Unit, task: Task) -> Row:
-    """Fit one unit and measure it; test labels are used only at the end."""
+def _run(folder: RunFolder, unit: Unit, task: Task) -> Row:
+    """Choose the parameters if they are to be tuned, then evaluate."""
     split = get_protocol(unit.protocol).split(task, unit.split)
-    fit_predict = get_model(unit.model)
-    visible = _visible(task.data, split)
-    resettable = reset_peak_memory()
-    memory_start = memory_mib('VmRSS')
-    start = time.perf_counter()
-    prediction = fit_predict(visible, split, unit.seed, **unit.params)
-    seconds = time.perf_counter() - start
-    peak = memory_mib('VmHWM') if resettable else None
-    scores = _checked_scores(prediction, unit, task)
-    y = task.data.y.cpu().numpy()
-    threshold, _ = metrics.best_macro_f1_threshold(
-        y[split.val.numpy()], scores[split.val.numpy()]
-    )
-    return {
-        **_head(unit, 'ok'),
-        'split': split.describe(task.data.y),
-        'val': _measure(y, scores, split.val, threshold),
-        'test': _measure(y, scores, split.test, threshold),
-        'threshold': threshold,
-        **{key: prediction.info.get(key) for key in COLUMNS},
-        'seconds': round(seconds, 3),
-        'memory_start_mib': memory_start,
-        'memory_peak_mib': peak,
-        'device': str(task.data.x.device),
-        'info': {k: v for k, v in prediction.info.items() if k not in COLUMNS},
-    }
+    folder.keep_masks(unit, split.packed())
+    if unit.search is None:
+        return {**evaluate(unit, task, split), 'params': unit.params}
+    params, record = _tuned(folder, unit, unit.search, task)
+    row = evaluate(replace(unit, params=params), task, split)
+    named = {**row['unit'], 'params': unit.params, 'config': unit.config}
+    return {**row, 'unit': named, 'params': params, 'tuning': record}
 
 
-def _visible(data: Data, split: Split) -> Data:
-    """Copy the graph; labels outside of training and validation are -1."""
-    shown = {key: data[key].clone() for key in VISIBLE if key in data}
-    y = data.y.masked_fill(~(split.train | split.val), -1)
-    return Data(y=y, num_nodes=data.num_nodes, **shown)
+def _tuned(
+    folder: RunFolder, unit: Unit, search: Search, task: Task
+) -> tuple[dict[str, Any], Row]:
+    """Return the best setting on validation nodes of split 0.
 
-
-def _checked_scores(
-    prediction: Prediction, unit: Unit, task: Task
-) -> NDArray[np.float64]:
-    scores = np.asarray(prediction.scores, dtype=np.float64)
-    if scores.shape != (task.data.num_nodes,):
-        raise ValueError(
-            f"'{unit.model}' must return scores of shape "
-            f'[{task.data.num_nodes}] (got {list(scores.shape)})'
+    Every try is one file of the run folder; those that are there already,
+    also from other splits and seeds of this model, are not repeated.
+    """
+    split = get_protocol(unit.protocol).split(task, TUNING_SPLIT)
+    tries = []
+    for params in candidates(unit.params, search):
+        attempt = replace(
+            unit,
+            split=TUNING_SPLIT,
+            seed=0,
+            params={**params, **search.during},
+            search=None,
         )
-    bad = int((~np.isfinite(scores)).sum())
-    if bad:
-        raise ValueError(
-            f"'{unit.model}' must return finite scores (got {bad} NaN or Inf)"
+        row = folder.read_try(attempt)
+        if row is None:
+            try:
+                row = try_out(attempt, task, split)
+            except UnavailableError:
+                raise
+            except Exception as error:
+                row = failure(attempt, error)
+            folder.write_try(attempt, row)
+        tries.append((params, row))
+    good = [(p, row) for p, row in tries if row['status'] == 'ok']
+    if not good:
+        raise RuntimeError(
+            f'all {len(tries)} settings of the tuning failed, the first with: '
+            f'{tries[0][1]["error"]}'
         )
-    if scores.min() < 0 or scores.max() > 1:
-        raise ValueError(
-            f"'{unit.model}' must return probabilities in [0, 1] (got "
-            f'{scores.min():.4g} to {scores.max():.4g}); apply a sigmoid?'
-        )
-    return scores
-
-
-def _measure(
-    y: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    mask: Tensor,
-    threshold: float,
-) -> Mapping[str, float | None]:
-    y, scores = y[mask.numpy()], scores[mask.numpy()]
-    return {
-        'auroc': metrics.auroc(y, scores),
-        'auprc': metrics.auprc(y, scores),
-        'recall_at_k': metrics.recall_at_k(y, scores),
-        'macro_f1': metrics.macro_f1(y, scores, threshold),
-        'ece': metrics.expected_calibration_error(y, scores),
-    }
-
-
-def _head(unit: Unit, status: str) -> Row:
-    now = datetime.now(timezone.utc)
-    return {
-        'schema': 1,
-        'status': status,
-        'finished': now.isoformat(timespec='seconds'),
-        'unit': {**asdict(unit), 'config': unit.config},
-        **environment(),
-    }
-
-
-def _failure(unit: Unit, error: Exception) -> Row:
-    reason: Any = ' '.join(str(error).split()) or 'no message'
-    return {
-        **_head(unit, 'failed'),
-        'error': f'{type(error).__name__}: {reason}',
-        'traceback': traceback.format_exc(),
+    params, row = max(good, key=lambda pair: pair[1]['val']['auprc'])
+    return params, {
+        'tries': len(tries),
+        'failed': len(tries) - len(good),
+        'val_auprc': row['val']['auprc'],
+        'seconds': round(sum(row['seconds'] for _, row in good), 3),
     }

@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from torch_energy_graph.bench.coerce import ConfigError, coerce
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ['RunFolder', 'Unit', 'write_atomic']
+from torch_energy_graph.bench.coerce import ConfigError, coerce
+from torch_energy_graph.bench.tuning import Search
+
+__all__ = ['Pair', 'Row', 'RunFolder', 'Unit', 'write_atomic']
 
 Row = dict[str, Any]
 
@@ -28,6 +32,8 @@ class Unit:
         split (int): Index of the split.
         seed (int): Seed of the model.
         params (dict[str, Any]): All parameters of the model.
+        search (Search, optional): How some of them are chosen.
+            (default: :obj:`None`)
     """
 
     dataset: str
@@ -36,11 +42,15 @@ class Unit:
     split: int
     seed: int
     params: dict[str, Any]
+    search: Search | None = None
 
     @property
     def config(self) -> str:
-        """Hash of the parameters."""
-        text = json.dumps(self.params, sort_keys=True)
+        """Hash of the parameters and of how they are chosen."""
+        told: Any = self.params
+        if self.search is not None:
+            told = [self.params, dataclasses.asdict(self.search)]
+        text = json.dumps(told, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     @property
@@ -58,6 +68,9 @@ class Unit:
             f'{self.dataset} {self.protocol} split {self.split} '
             f'seed {self.seed} {self.model}'
         )
+
+
+Pair = tuple[Unit, Row | None]
 
 
 class RunFolder:
@@ -119,11 +132,34 @@ class RunFolder:
 
     def read(self, unit: Unit) -> Row | None:
         """Return the row of a unit, or :obj:`None` if there is none."""
-        try:
-            row: Row = json.loads(self._file(unit).read_text('utf-8'))
-        except (FileNotFoundError, ValueError):
-            return None
-        return row
+        return _read(self._file(unit))
+
+    def write_try(self, attempt: Unit, row: Row) -> None:
+        """Store the row of a setting that tuning has tried."""
+        write_atomic(self._file(attempt, 'tuning'), _dump(row))
+
+    def read_try(self, attempt: Unit) -> Row | None:
+        """Return the row of a setting, or :obj:`None`."""
+        return _read(self._file(attempt, 'tuning'))
+
+    def keep_masks(self, unit: Unit, masks: NDArray[np.uint8]) -> None:
+        """Store the masks of a split, or check that they are the stored ones.
+
+        Args:
+            unit (Unit): A unit with this split.
+            masks (ndarray): See :meth:`Split.packed`.
+        """
+        name = f'{unit.dataset}--{unit.protocol}--s{unit.split}.json'
+        file = self.path / 'splits' / name
+        text = _dump({'masks': [row.tobytes().hex() for row in masks]})
+        if not file.exists():
+            write_atomic(file, text)
+        elif file.read_text('utf-8') != text:
+            raise ValueError(
+                f"split {unit.split} of '{unit.dataset}' is not the one in "
+                f"'{file}': the data or the drawing of splits has changed; "
+                f'choose another folder with --out'
+            )
 
     def count_others(self, units: list[Unit]) -> int:
         """Count stored rows that belong to none of these units."""
@@ -131,8 +167,8 @@ class RunFolder:
         files = (self.path / 'units').glob('*.json')
         return sum(file.stem not in keys for file in files)
 
-    def _file(self, unit: Unit) -> Path:
-        return self.path / 'units' / f'{unit.key}.json'
+    def _file(self, unit: Unit, kind: str = 'units') -> Path:
+        return self.path / kind / f'{unit.key}.json'
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -152,6 +188,14 @@ def write_atomic(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _read(file: Path) -> Row | None:
+    try:
+        row: Row = json.loads(file.read_text('utf-8'))
+    except (FileNotFoundError, ValueError):
+        return None
+    return row
 
 
 def _dump(tree: Row) -> str:

@@ -16,6 +16,14 @@ __all__ = ['app']
 
 app = typer.Typer(help='Run benchmarks.', no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help='The folder of a run.')]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        '--only',
+        metavar='KEY=VALUE,...',
+        help='Run a part, such as dataset=tolokers,model=et|gcn.',
+    ),
+]
 
 
 @app.command('run')
@@ -33,6 +41,7 @@ def run_command(
             help='Override a key, such as models.et.num_steps=8.',
         ),
     ] = None,
+    only: Only = None,
     plan: Annotated[
         bool, typer.Option('--plan', help='Only show what would be run.')
     ] = False,
@@ -44,8 +53,9 @@ def run_command(
     loaded = bench.load_config(config, override or ())
     folder = bench.RunFolder(out or Path('runs') / loaded.name)
     units = bench.plan(loaded)
+    part = bench.select(units, only or ())
     if plan:
-        _show_plan(folder, units, json)
+        _show_plan(folder, part, json)
         return
     parts = ['teg', 'bench', 'run', str(config)]
     parts += ['--out', str(folder.path)]
@@ -54,16 +64,19 @@ def run_command(
     about = {'schema': 1, 'name': loaded.name, 'command': shlex.join(parts)}
     with folder.lock():
         folder.write_plan(units, about)
-        _run(folder, units, json)
+        _run(folder, part, json)
 
 
 @app.command('resume')
-def resume_command(directory: Folder, json: Json = False) -> None:
+def resume_command(
+    directory: Folder, only: Only = None, json: Json = False
+) -> None:
     """Finish an interrupted run; failed units are tried again."""
     from torch_energy_graph import bench
 
     folder = bench.RunFolder(directory)
     units = bench.recheck(folder.read_plan()[0])
+    units = bench.select(units, only or ())
     with folder.lock():
         _run(folder, units, json)
 
@@ -129,7 +142,8 @@ def _run(folder: 'RunFolder', units: 'list[Unit]', json: bool) -> None:
         typer.echo(text)
     typer.echo(
         f'{summary.total} units: {summary.done} done, {summary.skipped} '
-        f'finished before, {summary.failed} failed; results in {folder.path}',
+        f'finished before, {summary.unavailable} unavailable, '
+        f'{summary.failed} failed; results in {folder.path}',
         err=True,
     )
     if summary.failed:
@@ -138,7 +152,7 @@ def _run(folder: 'RunFolder', units: 'list[Unit]', json: bool) -> None:
 
 def _outcome(row: dict[str, Any]) -> str:
     if row['status'] != 'ok':
-        return f'failed: {row["error"]}'
+        return f'{row["status"]}: {row["error"]}'
     return f'test AUPRC {row["test"]["auprc"]:.3f}, {row["seconds"]:.1f} s'
 
 

@@ -28,7 +28,7 @@ def list_command(root: Root = None, json: Json = False) -> None:
         return
     for card in cards:
         where = card.path or 'embedded'
-        typer.echo(f'{card.name:20}{card.task:16}{where}')
+        typer.echo(f'{card.name:24}{card.task:16}{where}')
 
 
 @app.command('info')
@@ -45,7 +45,7 @@ def info_command(
         print_json(found)
         return
     for key, value in found.items():
-        typer.echo(f'{key:16}{_text(value)}')
+        typer.echo(f'{key:20}{_text(value)}')
 
 
 def _text(value: Any) -> str:

@@ -18,7 +18,8 @@ features of one and two hops (chance is 0.03). Anomalies are 27 % of an
 anomaly's neighbours: the graph helps, and also hides.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -27,6 +28,8 @@ from sklearn.neighbors import kneighbors_graph
 
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.utils import from_scipy_sparse_matrix, to_undirected
+
+from torch_energy_graph.datasets.splits import Split
 
 __all__ = ['DigitsOutlier']
 
@@ -53,6 +56,8 @@ class DigitsOutlier(InMemoryDataset):
     **STATS (defaults):** 1,673 nodes, 25,868 directed edges, 64 features,
     50 anomalies (3.0 %).
     """
+
+    splits: ClassVar[Mapping[str, Split]] = {}
 
     def __init__(
         self,

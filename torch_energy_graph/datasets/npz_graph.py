@@ -4,6 +4,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -17,12 +18,13 @@ from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 
 from torch_energy_graph.data import check_graph
+from torch_energy_graph.datasets.heterophilous import uniform_arrays
 from torch_energy_graph.datasets.roots import Root, find_npz
+from torch_energy_graph.datasets.splits import Split, split_of
 
 __all__ = ['NpzGraph']
 
 Arrays = dict[str, NDArray[Any]]
-Split = tuple[Tensor, Tensor, Tensor]
 
 _MASK = re.compile(r'(?:(\w+)_)?(train|val|test)_masks?')
 _CSR = ('x_data', 'x_indices', 'x_indptr', 'x_shape')
@@ -45,7 +47,9 @@ class NpzGraph(InMemoryDataset):
     :obj:`edge_index` :math:`[2, E]` from source to target; labels :obj:`y`
     :math:`[N]`; optionally :obj:`labeled_mask` :math:`[N]` (labels outside
     become -1), :obj:`outlier_type` :math:`[N]`, masks of any number of split
-    families, and :obj:`meta`, a JSON object in a string.
+    families, and :obj:`meta`, a JSON object in a string. The raw files of
+    PyG's :class:`~torch_geometric.datasets.HeterophilousGraphDataset` are
+    read, too, and give the same graphs.
 
     Args:
         name (str): File name without ending.
@@ -77,6 +81,7 @@ class NpzGraph(InMemoryDataset):
         self.path = find_npz(name, root)
         arrays = read_arrays(self.path)
         try:
+            arrays = uniform_arrays(arrays)
             data = _to_data(arrays)
             self.splits = _splits(arrays, data.num_nodes)
         except (IndexError, TypeError, ValueError) as error:
@@ -90,7 +95,9 @@ class NpzGraph(InMemoryDataset):
         return f'{type(self).__name__}({self._graph_name!r})'
 
 
-def read_arrays(path: Path, keys: Iterable[str] | None = None) -> Arrays:
+def read_arrays(
+    path: Path | BytesIO, keys: Iterable[str] | None = None
+) -> Arrays:
     """Arrays of an npz file, all or those of `keys` that are there."""
     try:
         archive = np.load(path, allow_pickle=False)
@@ -198,21 +205,4 @@ def _splits(arrays: Arrays, num_nodes: int) -> dict[str, Split]:
             )
         mask = torch.from_numpy(array if array.ndim == 2 else array[:, None])
         families.setdefault(match[1] or 'official', {})[match[2]] = mask
-    return {name: _split(name, part) for name, part in families.items()}
-
-
-def _split(name: str, part: dict[str, Tensor]) -> Split:
-    shapes = {key: list(mask.shape) for key, mask in part.items()}
-    if len(part) < 3 or len({tuple(s) for s in shapes.values()}) > 1:
-        raise ValueError(
-            f'expected train, val and test masks of one shape in split '
-            f"family '{name}' (got {shapes})"
-        )
-    train, val, test = part['train'], part['val'], part['test']
-    shared = int(((train & val) | (train & test) | (val & test)).sum())
-    if shared:
-        raise ValueError(
-            f"expected disjoint masks in split family '{name}' (got {shared} "
-            f'nodes in more than one)'
-        )
-    return train, val, test
+    return {name: split_of(name, part) for name, part in families.items()}

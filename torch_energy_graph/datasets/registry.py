@@ -1,7 +1,10 @@
 """Datasets by name, with what one has to know before using them."""
 
+import contextlib
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,66 +18,30 @@ from torch_geometric.utils import (
     remove_self_loops,
 )
 
+from torch_energy_graph.datasets.cards import NOTES, ORIGINS
 from torch_energy_graph.datasets.digits_outlier import DigitsOutlier
+from torch_energy_graph.datasets.heterophilous import RAW_NAMES
+from torch_energy_graph.datasets.named import NAMED, Named
 from torch_energy_graph.datasets.npz_graph import (
     NpzGraph,
     parse_meta,
     read_arrays,
     task_of,
 )
-from torch_energy_graph.datasets.roots import Root, data_roots
+from torch_energy_graph.datasets.roots import (
+    NPZ_PLACES,
+    Root,
+    data_roots,
+    find_npz,
+)
+from torch_energy_graph.datasets.stored_graph import StoredGraph
 
-__all__ = ['DatasetInfo', 'available', 'info', 'load']
+__all__ = ['DatasetInfo', 'available', 'find', 'get', 'info', 'load']
 
 DIGITS = 'digits_outlier'
+_PEEKED = ('meta', 'y', 'edge_index', 'edge_ptr', 'node_labels', 'edges')
 
-_SINGLE_RELATION = (
-    'one of three relations, isolated nodes dropped: scores are not '
-    'comparable with papers that use all relations'
-)
-_NOTES: dict[str, tuple[str, ...]] = {
-    DIGITS: (
-        'one class of the 8x8 digits thinned to rare anomalies, kNN graph of '
-        'noisy images; no stored splits',
-    ),
-    'amazon_fraud_upu': (
-        _SINGLE_RELATION + ' (U-P-U)',
-        'nodes outside labeled_mask are unlabelled (y = -1): never train or '
-        'evaluate on them',
-        'labels are a function of helpful votes, which are also features',
-    ),
-    'yelpchi_rur': (
-        _SINGLE_RELATION + ' (R-U-R)',
-        'node order clusters by label: use random stratified splits only',
-        '99.6 % of the edges connect the same label',
-    ),
-    'tolokers': (
-        "split family 'gadbench' follows the GADBench recipe, its masks "
-        'could not be compared with the GADBench files',
-    ),
-    'reddit': (
-        'holds one self-loop per node: remove them before a layer adds its '
-        'own',
-        "split family 'gadbench' follows the GADBench recipe, its masks "
-        'could not be compared with the GADBench files',
-    ),
-    'books': ('28 anomalies; edges were directed in the source',),
-    'disney': (
-        '124 nodes, 6 anomalies: for smoke tests, scores are mostly chance; '
-        'edges were directed in the source',
-    ),
-    'minesweeper': (
-        'synthetic: 20 % anomalies on a grid, decided by the neighbours',
-    ),
-    'inj_cora': (
-        'injected outliers: outlier_type 1 contextual, 2 structural, 3 both',
-        'official masks are those of Cora: few anomalies in train',
-    ),
-    'gen_500': (
-        'generated outliers: outlier_type 1 contextual, 2 structural',
-        '20 anomalies, 3 isolated nodes: for smoke tests',
-    ),
-}
+Dataset = NpzGraph | StoredGraph | DigitsOutlier
 
 
 @dataclass(frozen=True)
@@ -98,15 +65,32 @@ class DatasetInfo:
     path: Path | None
 
 
-def load(name: str, root: Root = None) -> Data:
-    """The graph of a name.
+def get(name: str, root: Root = None) -> Dataset:
+    """The dataset of a name: ``[0]`` is the graph, ``splits`` its masks.
 
     Args:
-        name (str): 'digits_outlier', or an npz file name without ending.
+        name (str): 'digits_outlier', the name of a graph with a class of its
+            own ('fraud_yelp', 'gadbench_reddit', ...), or an npz file name
+            without ending.
         root (str or Path, optional): Folder searched first.
             (default: :obj:`None`)
     """
-    return _dataset(name, root)[0]
+    return _source(name, root)[1]()
+
+
+def load(name: str, root: Root = None) -> Data:
+    """The graph of a name, see :func:`get`."""
+    return get(name, root)[0]
+
+
+def find(name: str, root: Root = None) -> Path | None:
+    """The file of a name, without reading it; None if it is embedded.
+
+    Raises:
+        FileNotFoundError: If it is in none of the folders.
+        ValueError: If this cannot be a name.
+    """
+    return _source(name, root)[0]
 
 
 def available(root: Root = None) -> list[DatasetInfo]:
@@ -116,18 +100,20 @@ def available(root: Root = None) -> list[DatasetInfo]:
         root (str or Path, optional): Folder searched first.
             (default: :obj:`None`)
     """
-    cards = {DIGITS: _digits_card()}
-    for folder in data_roots(root):
-        for path in sorted(folder.glob('*.npz')):
-            if path.stem in cards:
-                continue
-            try:
-                card = _peek(path)
-            except ValueError as error:
-                warnings.warn(str(error), stacklevel=2)
-                continue
-            if card is not None:
-                cards[path.stem] = card
+    cards = {DIGITS: _embedded_card()}
+    for name, entry in NAMED.items():
+        with contextlib.suppress(FileNotFoundError):
+            cards[name] = _named_card(entry, entry.find(root))
+    for path in _npz_files(root):
+        if path.stem in cards:
+            continue
+        try:
+            card = _peek(path)
+        except ValueError as error:
+            warnings.warn(str(error), stacklevel=2)
+            continue
+        if card is not None:
+            cards[path.stem] = card
     return sorted(cards.values(), key=lambda card: card.name)
 
 
@@ -135,26 +121,27 @@ def info(name: str, root: Root = None) -> dict[str, Any]:
     """Counts and card of a dataset, ready for JSON.
 
     Prevalence and homophily regard labelled nodes only; homophily is the
-    share of edges between two labelled nodes that connect equal labels.
+    share of edges between two labelled nodes that connect equal labels,
+    anomaly homophily the share of them into an anomaly that come from another
+    one (both ends differ).
 
     Args:
         name (str): See :func:`load`.
         root (str or Path, optional): Folder searched first.
             (default: :obj:`None`)
     """
-    ds = _dataset(name, root)
-    data = ds[0]
-    if isinstance(ds, NpzGraph):
-        card, splits = _npz_card(ds.path, ds.task, ds.meta), ds.splits
-    else:
-        card, splits = _digits_card(), {}
+    ds = get(name, root)
+    data, card = ds[0], _card(name, ds)
     return {
         'name': name,
         'task': card.task,
         **_counts(data),
         **_label_counts(data.y, card.task),
         'homophily': _homophily(data),
-        'splits': {key: train.size(1) for key, (train, *_) in splits.items()},
+        'anomaly_homophily': _anomaly_homophily(data, card.task),
+        'splits': {
+            key: train.size(1) for key, (train, *_) in ds.splits.items()
+        },
         'source': card.source,
         'licence': card.licence,
         'notes': list(card.notes),
@@ -162,36 +149,68 @@ def info(name: str, root: Root = None) -> dict[str, Any]:
     }
 
 
-def _dataset(name: str, root: Root) -> NpzGraph | DigitsOutlier:
-    return DigitsOutlier() if name == DIGITS else NpzGraph(name, root)
+def _source(
+    name: str, root: Root
+) -> tuple[Path | None, Callable[[], Dataset]]:
+    if name == DIGITS:
+        return None, DigitsOutlier
+    npz = partial(NpzGraph, name, root)
+    if name not in NAMED:
+        return find_npz(name, root), npz
+    entry = NAMED[name]
+    try:
+        return entry.find(root), partial(entry.load, root)
+    except FileNotFoundError:
+        with contextlib.suppress(FileNotFoundError):
+            return find_npz(name, root), npz
+        raise
 
 
-def _digits_card() -> DatasetInfo:
+def _npz_files(root: Root) -> Iterator[Path]:
+    for folder in data_roots(root):
+        for place in NPZ_PLACES:
+            for path in sorted(folder.glob(place.format('*'))):
+                name = path.stem
+                if path == folder / place.format(name):
+                    yield path
+
+
+def _card(name: str, ds: Dataset) -> DatasetInfo:
+    if isinstance(ds, NpzGraph):
+        return _npz_card(ds.path, ds.task, ds.meta)
+    if isinstance(ds, StoredGraph):
+        return _named_card(NAMED[name], ds.path)
+    return _embedded_card()
+
+
+def _embedded_card() -> DatasetInfo:
     return DatasetInfo(
-        name=DIGITS,
-        task='anomaly',
-        source='scikit-learn (UCI optical recognition of digits)',
-        licence='scikit-learn BSD-3-Clause; data CC BY 4.0',
-        notes=_NOTES[DIGITS],
-        path=None,
+        DIGITS, 'anomaly', *ORIGINS[DIGITS], NOTES[DIGITS], None
     )
+
+
+def _named_card(entry: Named, path: Path) -> DatasetInfo:
+    return DatasetInfo(entry.name, 'anomaly', *entry.origin, entry.notes, path)
 
 
 def _npz_card(path: Path, task: str, meta: dict[str, str]) -> DatasetInfo:
     note = (meta['note'],) if 'note' in meta else ()
+    source, licence = ORIGINS.get(path.stem, ('unknown', 'unknown'))
     return DatasetInfo(
         name=path.stem,
         task=task,
-        source=meta.get('source', 'unknown'),
-        licence=meta.get('licence', 'unknown'),
-        notes=_NOTES.get(path.stem, note),
+        source=meta.get('source', source),
+        licence=meta.get('licence', licence),
+        notes=NOTES.get(path.stem, note),
         path=path,
     )
 
 
 def _peek(path: Path) -> DatasetInfo | None:
     """Card from the small arrays of a file; None if it is no node graph."""
-    arrays = read_arrays(path, ('meta', 'y', 'edge_index', 'edge_ptr'))
+    arrays = read_arrays(path, _PEEKED)
+    raw = {RAW_NAMES[key]: arrays[key] for key in arrays if key in RAW_NAMES}
+    arrays = {**raw, **arrays}
     if not {'y', 'edge_index'} <= set(arrays) or 'edge_ptr' in arrays:
         return None
     return _npz_card(path, task_of(arrays), parse_meta(arrays, path))
@@ -225,9 +244,21 @@ def _label_counts(y: Tensor, task: str) -> dict[str, Any]:
     return counts
 
 
-def _homophily(data: Data) -> float | None:
+def _labelled_edges(data: Data) -> Tensor:
     known = (data.y >= 0)[data.edge_index].all(dim=0)
-    edge_index = data.edge_index[:, known]
+    return data.edge_index[:, known]
+
+
+def _homophily(data: Data) -> float | None:
+    edge_index = _labelled_edges(data)
     if edge_index.size(1) == 0:
         return None
     return float(homophily(edge_index, data.y, method='edge'))
+
+
+def _anomaly_homophily(data: Data, task: str) -> float | None:
+    src, dst = remove_self_loops(_labelled_edges(data))[0]
+    into = data.y[src[data.y[dst] == 1]]  # labels of anomalies' neighbours
+    if task != 'anomaly' or into.numel() == 0:
+        return None
+    return float(into.double().mean())

@@ -2,11 +2,18 @@
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ['data_roots', 'find_npz']
+__all__ = ['NPZ_PLACES', 'data_roots', 'find_file', 'find_npz']
 
 Root = str | os.PathLike[str] | None
+
+NPZ_PLACES = (
+    '{0}.npz',
+    '{0}/raw/{0}.npz',
+    'HeterophilousGraphDataset/{0}/raw/{0}.npz',
+)
 
 
 def data_roots(root: Root = None) -> list[Path]:
@@ -29,7 +36,7 @@ def data_roots(root: Root = None) -> list[Path]:
 
 
 def find_npz(name: str, root: Root = None) -> Path:
-    """Path of ``name.npz`` in the first folder that holds it.
+    """Path of ``name.npz``, or of the same file in PyG's raw folders.
 
     Args:
         name (str): File name without folder and ending.
@@ -41,14 +48,27 @@ def find_npz(name: str, root: Root = None) -> Path:
             f'expected the name of a dataset, without folder and ending '
             f'(got {name!r})'
         )
-    folders = data_roots(root)
+    places = [place.format(name) for place in NPZ_PLACES]
+    return find_file(name, places, root)
+
+
+def find_file(name: str, places: Iterable[str], root: Root = None) -> Path:
+    """Path of a dataset's file in the first folder that holds it.
+
+    Args:
+        name (str): Name of the dataset, for the message.
+        places (iterable of str): Where the file may lie in a folder.
+        root (str or Path, optional): See :func:`data_roots`.
+            (default: :obj:`None`)
+    """
+    folders, places = data_roots(root), list(places)
     for folder in folders:
-        path = folder / f'{name}.npz'
-        if path.is_file():
-            return path
+        for place in places:
+            if (folder / place).is_file():
+                return folder / place
     searched = ', '.join(str(folder) for folder in folders)
     raise FileNotFoundError(
-        f"no dataset '{name}': {name}.npz is in none of the folders searched "
-        f"({searched}); give 'root', or set TEG_DATA to the folder with the "
-        f'file'
+        f"no dataset '{name}': {' or '.join(places)} is in none of the "
+        f"folders searched ({searched}); give 'root', or set TEG_DATA to the "
+        f'folder with the file'
     )

@@ -95,12 +95,12 @@ def attention_energy_grad(
         beta = 1.0 / math.sqrt(weight_q.size(-2))
     # beta goes into the weights: in the nodes, it would cost two copies
     scale = beta.view(-1, 1, 1) if isinstance(beta, Tensor) else beta
-    q, k, graph, _ = _project(
-        g, weight_q * scale, weight_k, edge_index, 1.0, edge_type
-    )
+    scaled = (weight_q * scale).to(weight_q.dtype)
+    q, k, graph, _ = _project(g, scaled, weight_k, edge_index, 1.0, edge_type)
     _, u, v = energy_attention(q, k, graph, 1.0, bias)
     del q, k
-    return -(_back(u, weight_q) + _back(v, weight_k / scale))
+    unscaled = (weight_k / scale).to(weight_k.dtype)
+    return -(_back(u, weight_q) + _back(v, unscaled))
 
 
 def lift_relations(

@@ -5,6 +5,7 @@ from .conv import (
     EnergyTransformerConv,
     HopfieldNetwork,
 )
+from .encoding import PeriodicEncoding
 from .norm import EnergyLayerNorm
 
 __all__ = [
@@ -12,4 +13,5 @@ __all__ = [
     'EnergyLayerNorm',
     'EnergyTransformerConv',
     'HopfieldNetwork',
+    'PeriodicEncoding',
 ]

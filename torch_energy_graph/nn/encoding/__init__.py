@@ -1,0 +1,5 @@
+"""Learned encodings of numerical features."""
+
+from .periodic_encoding import PeriodicEncoding
+
+__all__ = ['PeriodicEncoding']

@@ -1,0 +1,17 @@
+"""Feature encoders that are fitted on some nodes and used on all."""
+
+from torch_energy_graph.transforms.encoder import FeatureEncoder
+from torch_energy_graph.transforms.piecewise_linear import (
+    PiecewiseLinearEncoding,
+)
+from torch_energy_graph.transforms.scaling import (
+    QuantileNormalize,
+    Standardize,
+)
+
+__all__ = [
+    'FeatureEncoder',
+    'PiecewiseLinearEncoding',
+    'QuantileNormalize',
+    'Standardize',
+]
