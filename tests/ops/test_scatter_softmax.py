@@ -127,8 +127,23 @@ def test_opcheck():
     src = torch.randn(5, 2, dtype=torch.double, requires_grad=True)
     ptr = torch.tensor([0, 2, 2, 5])
     perm = torch.tensor([4, 0, 1, 3, 2], dtype=torch.int32)
-    torch.library.opcheck(_scatter_softmax, (src, ptr, perm))
-    torch.library.opcheck(_scatter_softmax, (src, ptr, None))
+    index = torch.tensor([0, 2, 2, 0, 2])
+    for groups in ((index, None, None), (None, ptr, perm), (None, ptr, None)):
+        torch.library.opcheck(_scatter_softmax, (src, *groups, 3))
+
+
+def test_threads_do_not_change_a_bit():
+    src = torch.randn(40_000, 2)
+    index = torch.randint(700, (40_000,))
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(scatter_softmax(src, index))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(out, found[0]) for out in found)
 
 
 def test_fullgraph():

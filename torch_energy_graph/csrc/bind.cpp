@@ -263,6 +263,54 @@ Tensor softmax_backward(
   return grad_src;
 }
 
+teg::SoftmaxByIndex softmax_by_index_of(
+    const Tensor& values, const Tensor& index, int64_t num_groups) {
+  check(values, "the values", values.scalar_type(), 2);
+  check(index, "index", ScalarType::Long, 1);
+  STD_TORCH_CHECK(
+      index.size(0) == values.size(0) && num_groups >= 0,
+      "index must have one entry per value");
+  const int64_t* ids = index.const_data_ptr<int64_t>();
+  bool inside = true;
+  for (int64_t e = 0; e < index.size(0); ++e) {
+    inside &= ids[e] >= 0 && ids[e] < num_groups;
+  }
+  STD_TORCH_CHECK(inside, "an index lies outside of the groups");
+  teg::SoftmaxByIndex at{};
+  at.storage = storage_of(values);
+  at.num_entries = index.size(0);
+  at.num_groups = num_groups;
+  at.columns = values.size(1);
+  const int64_t threads = torch::stable::get_num_threads();
+  at.parts = at.num_entries * at.columns < 32768 ? 1 : threads;
+  at.index = ids;
+  return at;
+}
+
+Tensor softmax_by_index(Tensor src, Tensor index, int64_t num_groups) {
+  teg::SoftmaxByIndex at = softmax_by_index_of(src, index, num_groups);
+  Tensor out = torch::stable::empty_like(src);
+  at.src = src.const_data_ptr();
+  at.result = out.mutable_data_ptr();
+  chosen().kernels->softmax_by_index(at, &run);
+  return out;
+}
+
+Tensor softmax_by_index_backward(
+    Tensor grad, Tensor out, Tensor index, int64_t num_groups) {
+  teg::SoftmaxByIndex at = softmax_by_index_of(out, index, num_groups);
+  check(grad, "the gradient", out.scalar_type(), 2);
+  STD_TORCH_CHECK(
+      grad.size(0) == out.size(0) && grad.size(1) == out.size(1),
+      "the gradient has a wrong shape");
+  Tensor grad_src = torch::stable::empty_like(out);
+  at.grad = grad.const_data_ptr();
+  at.out = out.const_data_ptr();
+  at.result = grad_src.mutable_data_ptr();
+  chosen().kernels->softmax_by_index_backward(at, &run);
+  return grad_src;
+}
+
 std::tuple<Tensor, Tensor> group(
     Tensor index, int64_t num_groups, std::optional<Tensor> order) {
   const int64_t count = index.size(0);
@@ -313,6 +361,11 @@ STABLE_TORCH_LIBRARY(torch_energy_graph_native, m) {
       "softmax_backward(Tensor grad, Tensor out, Tensor ptr, Tensor? perm) "
       "-> Tensor");
   m.def(
+      "softmax_by_index(Tensor src, Tensor index, int num_groups) -> Tensor");
+  m.def(
+      "softmax_by_index_backward(Tensor grad, Tensor out, Tensor index, "
+      "int num_groups) -> Tensor");
+  m.def(
       "group(Tensor index, int num_groups, Tensor? order) "
       "-> (Tensor, Tensor)");
   m.def("cpu_isa() -> str");
@@ -323,6 +376,8 @@ STABLE_TORCH_LIBRARY_IMPL(torch_energy_graph_native, CPU, m) {
   m.impl("attention_backward", TORCH_BOX(&attention_backward));
   m.impl("softmax_forward", TORCH_BOX(&softmax_forward));
   m.impl("softmax_backward", TORCH_BOX(&softmax_backward));
+  m.impl("softmax_by_index", TORCH_BOX(&softmax_by_index));
+  m.impl("softmax_by_index_backward", TORCH_BOX(&softmax_by_index_backward));
   m.impl("group", TORCH_BOX(&group));
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -55,15 +55,20 @@ def scatter_softmax(
         )
     perm = None
     if index is not None:
-        ptr, perm = _grouped(src, index, num_nodes)
-    ptr = _checked_ptr(ptr, src.size(0))
+        index, num_nodes = _checked_index(src, index, num_nodes)
+        if active_backend(src.device.type) == 'cuda':  # it works by rows
+            ptr, perm = group(index, num_nodes)
+            index = None
+    else:
+        num_nodes = _checked_ptr(ptr, src.size(0))
     columns = src.flatten(1) if src.dim() > 1 else src.unsqueeze(1)  # [E, F]
-    return _scatter_softmax(columns, ptr, perm).view_as(src)
+    out = _scatter_softmax(columns, index, ptr, perm, num_nodes)
+    return out.view_as(src)
 
 
-def _grouped(
+def _checked_index(
     src: Tensor, index: Tensor, num_nodes: int | None
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, int]:
     if index.dim() != 1 or index.size(0) != src.size(0):
         raise ValueError(
             f"'scatter_softmax' expects one index per row of src, "
@@ -78,10 +83,10 @@ def _grouped(
                 f"'scatter_softmax' got index {low if low < 0 else high}, but "
                 f'there are only {num_nodes} groups; give a larger num_nodes'
             )
-    return group(index, num_nodes)
+    return index.long(), num_nodes
 
 
-def _checked_ptr(ptr: Tensor | None, size: int) -> Tensor:
+def _checked_ptr(ptr: Tensor | None, size: int) -> int:
     if ptr is None or ptr.dim() != 1 or ptr.size(0) == 0:
         raise ValueError(
             "'scatter_softmax' expects ptr of shape [N + 1], N >= 0"
@@ -93,7 +98,7 @@ def _checked_ptr(ptr: Tensor | None, size: int) -> Tensor:
                 f"'scatter_softmax': ptr must rise from 0 to the {size} rows "
                 f'of src (it goes from {int(ptr[0])} to {int(ptr[-1])})'
             )
-    return ptr
+    return ptr.size(0) - 1
 
 
 def _kernels(src: Tensor) -> Any:
@@ -109,20 +114,33 @@ def _kernels(src: Tensor) -> Any:
 @torch.library.custom_op(
     'torch_energy_graph::scatter_softmax', mutates_args=()
 )
-def _scatter_softmax(src: Tensor, ptr: Tensor, perm: Tensor | None) -> Tensor:
-    """Softmax of every column, groups given by pointers into perm."""
+def _scatter_softmax(
+    src: Tensor,
+    index: Tensor | None,
+    ptr: Tensor | None,
+    perm: Tensor | None,
+    num_groups: int,
+) -> Tensor:
+    """Softmax of every column, groups by index or by pointers into perm."""
     kernels = _kernels(src)
-    if kernels is not None:
-        return kernels.softmax_forward(src.contiguous(), ptr, perm)
-    dtype = torch.promote_types(src.dtype, torch.float32)
-    ids = group_ids(ptr, src.size(0), perm)
-    out = reference.scatter_softmax(src.to(dtype), ids, ptr.size(0) - 1)
-    return out.to(src.dtype)
+    if kernels is None:
+        dtype = torch.promote_types(src.dtype, torch.float32)
+        ids = _ids(src, index, ptr, perm)
+        out = reference.scatter_softmax(src.to(dtype), ids, num_groups)
+        return out.to(src.dtype)
+    src = src.contiguous()
+    if index is not None:
+        return kernels.softmax_by_index(src, index.contiguous(), num_groups)
+    return kernels.softmax_forward(src, ptr, perm)
 
 
 @_scatter_softmax.register_fake
 def _scatter_softmax_fake(
-    src: Tensor, ptr: Tensor, perm: Tensor | None
+    src: Tensor,
+    index: Tensor | None,
+    ptr: Tensor | None,
+    perm: Tensor | None,
+    num_groups: int,
 ) -> Tensor:
     return src.new_empty(src.shape)
 
@@ -131,47 +149,79 @@ def _scatter_softmax_fake(
     'torch_energy_graph::scatter_softmax_backward', mutates_args=()
 )
 def _scatter_softmax_backward(
-    grad: Tensor, out: Tensor, ptr: Tensor, perm: Tensor | None
+    grad: Tensor,
+    out: Tensor,
+    index: Tensor | None,
+    ptr: Tensor | None,
+    perm: Tensor | None,
+    num_groups: int,
 ) -> Tensor:
     """Gradient of the scores."""
     kernels = _kernels(out)
-    if kernels is not None:
-        return kernels.softmax_backward(
-            grad.contiguous(), out.contiguous(), ptr, perm
+    if kernels is None:
+        return _gradient(grad, out, index, ptr, perm, num_groups)
+    grad, out = grad.contiguous(), out.contiguous()
+    if index is not None:
+        return kernels.softmax_by_index_backward(
+            grad, out, index.contiguous(), num_groups
         )
-    return _gradient(grad, out, ptr, perm)
+    return kernels.softmax_backward(grad, out, ptr, perm)
 
 
 @_scatter_softmax_backward.register_fake
 def _scatter_softmax_backward_fake(
-    grad: Tensor, out: Tensor, ptr: Tensor, perm: Tensor | None
+    grad: Tensor,
+    out: Tensor,
+    index: Tensor | None,
+    ptr: Tensor | None,
+    perm: Tensor | None,
+    num_groups: int,
 ) -> Tensor:
     return out.new_empty(out.shape)
 
 
 def _gradient(
-    grad: Tensor, out: Tensor, ptr: Tensor, perm: Tensor | None
+    grad: Tensor,
+    out: Tensor,
+    index: Tensor | None,
+    ptr: Tensor | None,
+    perm: Tensor | None,
+    num_groups: int,
 ) -> Tensor:
     """Evaluates p (g - sum p g), differentiable."""
     dtype = torch.promote_types(out.dtype, torch.float32)
-    ids = group_ids(ptr, out.size(0), perm)
+    ids = _ids(out, index, ptr, perm)
     p, grad = out.to(dtype), grad.to(dtype)
-    mean = scatter(p * grad, ids, dim_size=ptr.size(0) - 1, reduce='sum')
+    mean = scatter(p * grad, ids, dim_size=num_groups, reduce='sum')
     return (p * (grad - mean[ids])).to(out.dtype)
 
 
+def _ids(
+    src: Tensor,
+    index: Tensor | None,
+    ptr: Tensor | None,
+    perm: Tensor | None,
+) -> Tensor:
+    """Group of every entry, [E]."""
+    if index is not None:
+        return index
+    return group_ids(cast(Tensor, ptr), src.size(0), perm)
+
+
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, ptr, perm = inputs
-    saved = (output, ptr) if perm is None else (output, ptr, perm)
-    ctx.save_for_backward(*saved)
+    _, *groups, ctx.num_groups = inputs
+    ctx.given = [array is not None for array in groups]
+    ctx.save_for_backward(output, *(a for a in groups if a is not None))
 
 
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-    out, ptr, *perm = ctx.saved_tensors
-    args = grad, out, ptr, perm[0] if perm else None
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    out, *saved = ctx.saved_tensors
+    groups = [saved.pop(0) if given else None for given in ctx.given]
+    args = grad, out, *groups, ctx.num_groups
+    function: Any = _scatter_softmax_backward
     if torch.is_grad_enabled():  # create_graph=True
-        return _gradient(*args), None, None
-    return _scatter_softmax_backward(*args), None, None
+        function = _gradient
+    return function(*args), None, None, None, None
 
 
 _scatter_softmax.register_autograd(_backward, setup_context=_setup_context)

@@ -6,6 +6,7 @@
 #include "attention_backward.h"
 #include "attention_forward.h"
 #include "softmax.h"
+#include "softmax_by_index.h"
 
 #define TEG_NAME_(isa) kernels_##isa
 #define TEG_NAME(isa) TEG_NAME_(isa)
@@ -133,10 +134,23 @@ void softmax(const Softmax& at, Run run) {
   }
 }
 
+template <bool kBackward>
+void softmax_by_index(const SoftmaxByIndex& at, Run run) {
+  switch (at.storage) {
+    case Storage::kFloat:
+      return softmax_indexed<float, float, kBackward>(at, run);
+    case Storage::kBFloat16:
+      return softmax_indexed<BFloat16, float, kBackward>(at, run);
+    case Storage::kDouble:
+      return softmax_indexed<double, double, kBackward>(at, run);
+  }
+}
+
 }  // namespace TEG_ISA
 
 const Kernels TEG_NAME(TEG_ISA) = {
     &TEG_ISA::attention, &TEG_ISA::attention_backward,
-    &TEG_ISA::softmax<false>, &TEG_ISA::softmax<true>};
+    &TEG_ISA::softmax<false>, &TEG_ISA::softmax<true>,
+    &TEG_ISA::softmax_by_index<false>, &TEG_ISA::softmax_by_index<true>};
 
 }  // namespace teg

@@ -55,11 +55,24 @@ struct Softmax {
   void* result;  // [E, columns]
 };
 
+// The same for entries in any order: entry e belongs to group index[e]. Each
+// of `parts` tasks reads all entries and serves a range of groups, so every
+// group is summed in the order of its entries, whatever `parts` is.
+struct SoftmaxByIndex {
+  Storage storage;
+  int64_t num_entries, num_groups, columns, parts;
+  const int64_t* index;  // [E]
+  const void *src, *grad, *out;  // src or (grad, out), [E, columns]
+  void* result;  // [E, columns]
+};
+
 struct Kernels {
   void (*attention)(const Attention&, Run);
   void (*attention_backward)(const AttentionBackward&, Run);
   void (*softmax)(const Softmax&, Run);
   void (*softmax_backward)(const Softmax&, Run);
+  void (*softmax_by_index)(const SoftmaxByIndex&, Run);
+  void (*softmax_by_index_backward)(const SoftmaxByIndex&, Run);
 };
 
 // What the build has compiled: on x86, all three.
