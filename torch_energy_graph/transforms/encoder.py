@@ -1,5 +1,6 @@
 """What all encoders share: learned from a mask, applied to a graph."""
 
+from abc import abstractmethod
 from typing import TypeVar
 
 import numpy as np
@@ -66,13 +67,13 @@ class FeatureEncoder(BaseTransform):
         )
         return data
 
+    @abstractmethod
     def learn(self, x: Array) -> None:
         """Learn from an array of training nodes, :math:`[M, F]`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(self, x: Array) -> Array:
         """Return the encoded array, :math:`[N, F']`."""
-        raise NotImplementedError
 
 
 def _features(encoder: FeatureEncoder, data: Data) -> Tensor:
