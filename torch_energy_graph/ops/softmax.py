@@ -129,8 +129,10 @@ def _scatter_softmax(
         out = reference.scatter_softmax(src.to(dtype), ids, num_groups)
         return out.to(src.dtype)
     src = src.contiguous()
-    if index is not None:
+    if index is not None and kernels is native.operators:
         return kernels.softmax_by_index(src, index.contiguous(), num_groups)
+    if index is not None:
+        ptr, perm = group(index, num_groups)
     return kernels.softmax_forward(src, ptr, perm)
 
 
@@ -161,10 +163,12 @@ def _scatter_softmax_backward(
     if kernels is None:
         return _gradient(grad, out, index, ptr, perm, num_groups)
     grad, out = grad.contiguous(), out.contiguous()
-    if index is not None:
+    if index is not None and kernels is native.operators:
         return kernels.softmax_by_index_backward(
             grad, out, index.contiguous(), num_groups
         )
+    if index is not None:
+        ptr, perm = group(index, num_groups)
     return kernels.softmax_backward(grad, out, ptr, perm)
 
 
