@@ -131,9 +131,8 @@ def _scatter_softmax(
     src = src.contiguous()
     if index is not None and kernels is native.operators:
         return kernels.softmax_by_index(src, index.contiguous(), num_groups)
-    if index is not None:
-        ptr, perm = group(index, num_groups)
-    return kernels.softmax_forward(src, ptr, perm)
+    rows = (ptr, perm) if index is None else group(index, num_groups)
+    return kernels.softmax_forward(src, *rows)
 
 
 @_scatter_softmax.register_fake
@@ -167,9 +166,8 @@ def _scatter_softmax_backward(
         return kernels.softmax_by_index_backward(
             grad, out, index.contiguous(), num_groups
         )
-    if index is not None:
-        ptr, perm = group(index, num_groups)
-    return kernels.softmax_backward(grad, out, ptr, perm)
+    rows = (ptr, perm) if index is None else group(index, num_groups)
+    return kernels.softmax_backward(grad, out, *rows)
 
 
 @_scatter_softmax_backward.register_fake
