@@ -24,6 +24,7 @@ class ETParams(TrainParams):
         num_steps (int): Steps down the energy.
         step_size (float or str): A number, 'learn' or 'auto' (certified).
         beta (float or str, optional): Inverse temperature or 'learn'.
+        embedding_layers (int): Layers of the embedding before the block.
         relations (bool): Whether every relation of the graph has its own
             attention, if it has several.
         checkpoint (bool): Recompute the steps in the backward pass.
@@ -35,6 +36,7 @@ class ETParams(TrainParams):
     num_steps: int = 4
     step_size: float | Literal['auto', 'learn'] = 0.1
     beta: float | Literal['learn'] | None = None
+    embedding_layers: int = 1
     relations: bool = True
     checkpoint: bool = False
 
@@ -74,6 +76,7 @@ def et(data: Data, p: ETParams) -> torch.nn.Module:
         num_steps=p.num_steps,
         step_size=p.step_size,
         dropout=p.dropout,
+        embedding_layers=p.embedding_layers,
         checkpoint=p.checkpoint,
         beta=p.beta,
         num_relations=relations,

@@ -177,6 +177,7 @@ class _Fitted:
             eval_every=params.eval_every,
             clip_norm=params.clip_norm,
             num_parts=params.num_parts,
+            pointwise=not self.keywords,
             loss=partial(weighted_bce_with_logits, pos_weight=weight),
             predict=logits,
             seed=seed,

@@ -59,6 +59,7 @@ def fit(
     eval_every: int = 1,
     clip_norm: float | None = None,
     num_parts: int | None = None,
+    pointwise: bool = False,
     loss: Loss | None = None,
     predict: Predict | None = None,
     seed: int = 0,
@@ -88,6 +89,8 @@ def fit(
         num_parts (int, optional): Train on that many random disjoint parts
             (:class:`~torch_energy_graph.loader.RandomPartitionLoader`)
             instead of the full graph. (default: :obj:`None`)
+        pointwise (bool, optional): The model reads no edges, so that only
+            training nodes are trained on. (default: :obj:`False`)
         loss (callable, optional): :obj:`loss(logits, y)` of training nodes;
             if :obj:`None`, binary cross-entropy weighted by benign over
             anomalous training nodes. (default: :obj:`None`)
@@ -119,10 +122,7 @@ def fit(
         optimizer = torch.optim.Adam(
             model.parameters(), lr=lr, weight_decay=weight_decay
         )
-        parts: Iterable[Data] = [task.graph]
-        if num_parts is not None:
-            gen = torch.Generator().manual_seed(seed)
-            parts = RandomPartitionLoader(task.graph, num_parts, generator=gen)
+        parts = task.parts(num_parts, pointwise, seed)
         stopper = EarlyStopping(patience)
         best = _Best(copy.deepcopy(model.state_dict()))
         history: list[Record] = []
@@ -185,6 +185,19 @@ class _Task:
             with torch.no_grad():
                 self.logits(self.graph)
 
+    def parts(
+        self, num_parts: int | None, pointwise: bool, seed: int
+    ) -> Iterable[Data]:
+        """What an epoch goes through."""
+        graph = self.graph
+        if pointwise:
+            graph = graph.subgraph(self.train_mask)
+            graph.origin = self.train_mask.nonzero().view(-1)
+        if num_parts is None:
+            return [graph]
+        gen = torch.Generator().manual_seed(seed)
+        return RandomPartitionLoader(graph, num_parts, generator=gen)
+
     def logits(self, graph: Data) -> Tensor:
         out = self.predict(self.model, graph)  # [N]
         if out.shape != (graph.num_nodes,):
@@ -206,7 +219,7 @@ class _Task:
         self.model.train()
         total = 0.0
         for part in parts:
-            n_id = part.get('n_id', slice(None))
+            n_id = part.get('origin', part.get('n_id', slice(None)))
             mask, y = self.train_mask[n_id], self.y[n_id]
             count = int(mask.sum())
             if count == 0:

@@ -47,6 +47,9 @@ class EnergyAnomalyDetector(torch.nn.Module):
             :obj:`"auto"`. (default: :obj:`0.1`)
         dropout (float, optional): Dropout of the embedding and in the MLP;
             the descent itself has none. (default: :obj:`0.`)
+        embedding_layers (int, optional): Layers of the embedding E; from
+            two on, it is an MLP of width :obj:`hidden_channels`.
+            (default: :obj:`1`)
         pe_channels (int, optional): Size of the positional encodings.
             (default: :obj:`None`)
         checkpoint (bool, optional): Recompute the steps in the backward
@@ -72,6 +75,7 @@ class EnergyAnomalyDetector(torch.nn.Module):
         num_steps: int = 4,
         step_size: Union[float, str] = 0.1,
         dropout: float = 0.0,
+        embedding_layers: int = 1,
         pe_channels: Optional[int] = None,
         checkpoint: bool = False,
         **kwargs,
@@ -81,7 +85,18 @@ class EnergyAnomalyDetector(torch.nn.Module):
         self.hidden_channels = hidden_channels
         self.pe_channels = pe_channels
         self.dropout = dropout
-        self.embedding = Linear(in_channels, hidden_channels)
+        if embedding_layers < 1:
+            raise ValueError(
+                f"'{self.__class__.__name__}' expects 'embedding_layers' >= 1 "
+                f'(got {embedding_layers})'
+            )
+        if embedding_layers == 1:
+            self.embedding = Linear(in_channels, hidden_channels)
+        else:
+            widths = [hidden_channels] * embedding_layers
+            self.embedding = MLP(
+                [in_channels, *widths], dropout=dropout, norm=None
+            )
         if pe_channels is not None:
             self.pe_embedding = Linear(pe_channels, hidden_channels)
         else:
