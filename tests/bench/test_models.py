@@ -17,7 +17,11 @@ from torch_energy_graph.bench import (
     get_model,
     get_protocol,
 )
-from torch_energy_graph.bench.features import Inputs, aggregated
+from torch_energy_graph.bench.features import (
+    Inputs,
+    aggregated,
+    neighbor_labels,
+)
 from torch_energy_graph.train import fit, seed_everything
 
 SMALL = {
@@ -200,9 +204,59 @@ def test_balance_is_a_power_of_the_class_ratio(task, balance, power):
     expected = fit(
         MLP([3, 8, 1]), Inputs().fit(task.data, split)(task.data),
         split.train, split.val, epochs=3, lr=0.01, patience=50,
+        pointwise=True,
         loss=lambda logits, y: binary_cross_entropy_with_logits(
             logits, y.float(), pos_weight=weight
         ),
         predict=lambda model, data: model(data.x).squeeze(-1),
     )  # fmt: skip
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+
+
+def test_neighbor_labels_by_hand():
+    # 0, 1, 2 -> 3; 3 -> 0; 3 -> 3: the own label is never counted
+    data = Data(
+        x=torch.zeros(4, 1),
+        edge_index=torch.tensor([[0, 1, 2, 3, 3], [3, 3, 3, 0, 3]]),
+        y=torch.tensor([1, 0, -1, 1]),
+    )
+    train = torch.tensor([True, True, False, True])
+    found = neighbor_labels(data, train)
+    prior = 2 / 3
+    share = torch.tensor([(1 + prior) / 2, prior, prior, (1 + prior) / 3])
+    torch.testing.assert_close(found[:, 0], share.logit())
+    count = torch.tensor([1.0, 0, 0, 2])
+    torch.testing.assert_close(found[:, 1], count.log1p())
+
+
+@pytest.mark.parametrize('name', ['mlp_labels', 'et_labels', 'xgb_labels'])
+def test_a_model_with_labels_never_sees_its_own(task, name):
+    if name == 'xgb_labels':
+        pytest.importorskip('xgboost')
+    split = get_protocol('et-40pct').split(task, 0)
+    small = {'max_iter': 20} if name == 'xgb_labels' else {'epochs': 20}
+    # labels that are noise, and neighbours that know them
+    data = task.data.clone()
+    gen = torch.Generator().manual_seed(0)
+    data.x = torch.randn(data.x.shape, generator=gen)
+    data.y = (torch.rand(data.num_nodes, generator=gen) < 0.4).long()
+    pairs = torch.randint(data.num_nodes, (2, 300), generator=gen)
+    data.edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
+    result = get_model(name)(data, split, 0, **small)
+    assert result.predict is None
+    test = split.test.numpy()
+    y = data.y.numpy()
+    assert roc_auc_score(y[test], result.scores[test]) < 0.7
+    if name != 'xgb_labels':  # trees remember noise
+        train = split.train.numpy()
+        assert roc_auc_score(y[train], result.scores[train]) < 0.97
+
+
+def test_labels_of_neighbors_help_where_like_links_to_like(task):
+    split = get_protocol('et-40pct').split(task, 0)
+    task.data.x = torch.zeros_like(task.data.x)
+    test = split.test.numpy()
+    y = task.data.y.numpy()[test]
+    for name in ('mlp_labels', 'et_labels'):
+        scores = get_model(name)(task.data, split, 0, epochs=20).scores
+        assert roc_auc_score(y, scores[test]) > 0.9

@@ -32,10 +32,22 @@ __all__ = [
     'mlp',
     'mlp_agg',
     'mlp_encoded',
+    'mlp_labels',
     'sage',
 ]
 
 ENCODED = {'hops': 2, 'encoding': 'piecewise'}
+
+
+@dataclass(frozen=True)
+class MLPParams(NetworkParams):
+    """Parameters of ``mlp``.
+
+    Args:
+        labels (bool): Read the known labels of a node's neighbours.
+    """
+
+    labels: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,8 +74,8 @@ def _sizes(data: Data, p: NetworkParams) -> dict[str, Any]:
     }
 
 
-@network('mlp', NetworkParams, lambda data, p: {})
-def mlp(data: Data, p: NetworkParams) -> torch.nn.Module:
+@network('mlp', MLPParams, lambda data, p: {})
+def mlp(data: Data, p: MLPParams) -> torch.nn.Module:
     """Multi-layer perceptron."""
     return MLP(**_sizes(data, p))
 
@@ -108,4 +120,7 @@ def bwgnn(data: Data, p: BWGNNParams) -> torch.nn.Module:
 
 mlp_agg = register_model('mlp_agg')(with_defaults(mlp, hops=2))
 mlp_encoded = register_model('mlp_encoded')(with_defaults(mlp, **ENCODED))
+mlp_labels = register_model('mlp_labels')(
+    with_defaults(mlp, **ENCODED, labels=True)
+)
 gcn_encoded = register_model('gcn_encoded')(with_defaults(gcn, **ENCODED))

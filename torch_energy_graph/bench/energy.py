@@ -8,10 +8,11 @@ import torch
 from torch_geometric.data import Data
 
 from torch_energy_graph.bench.networks import TrainParams, network
+from torch_energy_graph.bench.registry import register_model, with_defaults
 from torch_energy_graph.nn.models import EnergyAnomalyDetector
 from torch_energy_graph.ops import GraphCache
 
-__all__ = ['et']
+__all__ = ['et', 'et_labels']
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class ETParams(TrainParams):
         embedding_layers (int): Layers of the embedding before the block.
         relations (bool): Whether every relation of the graph has its own
             attention, if it has several.
+        labels (bool): Let the head read the known labels of a node's
+            neighbours.
         checkpoint (bool): Recompute the steps in the backward pass.
     """
 
@@ -38,15 +41,18 @@ class ETParams(TrainParams):
     beta: float | Literal['learn'] | None = None
     embedding_layers: int = 1
     relations: bool = True
+    labels: bool = False
     checkpoint: bool = False
 
 
 def _edges(data: Data, p: ETParams) -> dict[str, Any]:
     """Sort the edges once; with relations, the layer sorts them."""
+    known = {'side': data.known} if 'known' in data else {}
     if p.relations and 'edge_type' in data:
-        return {'edge_index': data.edge_index, 'edge_type': data.edge_type}
+        edges = {'edge_index': data.edge_index, 'edge_type': data.edge_type}
+        return edges | known
     cache = GraphCache.from_edge_index(data.edge_index, data.num_nodes)
-    return {'edge_index': cache}
+    return {'edge_index': cache} | known
 
 
 @torch.no_grad()
@@ -80,4 +86,10 @@ def et(data: Data, p: ETParams) -> torch.nn.Module:
         checkpoint=p.checkpoint,
         beta=p.beta,
         num_relations=relations,
+        side_channels=data.known.size(-1) if p.labels else None,
     )
+
+
+et_labels = register_model('et_labels')(
+    with_defaults(et, hops=2, encoding='piecewise', labels=True)
+)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from torch_geometric.data import Data
 
-from torch_energy_graph.bench.features import Encoding, Inputs
+from torch_energy_graph.bench.features import Encoding, Inputs, Labels
 from torch_energy_graph.bench.registry import (
     FitPredict,
     Prediction,
@@ -111,7 +111,8 @@ def network(
                 info |= describe(
                     fitted.members[0], fitted.data, fitted.keywords
                 )
-            return Prediction(fitted.scores, info, fitted.predict)
+            later = None if fitted.inputs.labels else fitted.predict
+            return Prediction(fitted.scores, info, later)
 
         fit_predict.__name__ = build.__name__
         fit_predict.__doc__ = build.__doc__
@@ -139,10 +140,15 @@ class _Fitted:
             )
         self.params, self.edges = params, edges
         encoding = params.encoding
+        labels: Labels | None = None
+        if getattr(params, 'labels', False):
+            # along edges, a label would come back to its own node
+            labels = 'beside' if edges(data, params) else 'features'
         self.inputs = Inputs(
             params.hops,
             'normal' if encoding == 'periodic' else encoding,
             params.bins,
+            labels,
         ).fit(data, split)
         self.data = self.inputs(data)
         self.members: list[torch.nn.Module] = []

@@ -36,9 +36,18 @@ __all__ = [
     'logreg_agg',
     'xgb',
     'xgb_agg',
+    'xgb_labels',
 ]
 
-TREES = ('histgb', 'histgb_agg', 'forest', 'forest_agg', 'xgb', 'xgb_agg')
+TREES = (
+    'histgb',
+    'histgb_agg',
+    'forest',
+    'forest_agg',
+    'xgb',
+    'xgb_agg',
+    'xgb_labels',
+)
 
 
 def _fitted(
@@ -54,7 +63,8 @@ def _fitted(
         scores = classifier.predict_proba(inputs(graph).x.numpy())[:, 1]
         return np.asarray(scores, dtype=np.float64)
 
-    return Prediction(predict(data), {}, predict)
+    later = None if inputs.labels else predict
+    return Prediction(predict(data), {}, later)
 
 
 @register_model('logreg')
@@ -149,8 +159,12 @@ def xgb(
     colsample: float = 1.0,
     reg_lambda: float = 1.0,
     hops: int = 0,
+    labels: bool = False,
 ) -> Prediction:
-    """XGBoost, anomalies weighted by benign over anomalous nodes."""
+    """XGBoost, anomalies weighted by benign over anomalous nodes.
+
+    With ``labels``, it reads the known labels of a node's neighbours.
+    """
     try:
         xgboost: Any = import_module('xgboost')
     except ImportError as error:
@@ -170,7 +184,8 @@ def xgb(
         tree_method='hist',
         random_state=seed,
     )
-    result = _fitted(model, Inputs(hops, 'raw'), data, split)
+    inputs = Inputs(hops, 'raw', labels='features' if labels else None)
+    result = _fitted(model, inputs, data, split)
     result.info.update(trees=max_iter, xgboost=xgboost.__version__)
     return result
 
@@ -179,3 +194,6 @@ logreg_agg = register_model('logreg_agg')(with_defaults(logreg, hops=2))
 histgb_agg = register_model('histgb_agg')(with_defaults(histgb, hops=2))
 forest_agg = register_model('forest_agg')(with_defaults(forest, hops=2))
 xgb_agg = register_model('xgb_agg')(with_defaults(xgb, hops=2))
+xgb_labels = register_model('xgb_labels')(
+    with_defaults(xgb, hops=2, labels=True)
+)

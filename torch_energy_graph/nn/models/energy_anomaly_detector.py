@@ -48,9 +48,14 @@ class EnergyAnomalyDetector(torch.nn.Module):
         dropout (float, optional): Dropout of the embedding and in the MLP;
             the descent itself has none. (default: :obj:`0.`)
         embedding_layers (int, optional): Layers of the embedding E; from
-            two on, it is an MLP of width :obj:`hidden_channels`.
+            two on, it is an MLP of width :obj:`hidden_channels` with batch
+            normalisation and ReLU.
             (default: :obj:`1`)
         pe_channels (int, optional): Size of the positional encodings.
+            (default: :obj:`None`)
+        side_channels (int, optional): Size of node features that the head
+            reads but the energy does not, for what must not pass along
+            edges, such as the labels of a node's neighbours.
             (default: :obj:`None`)
         checkpoint (bool, optional): Recompute the steps in the backward
             pass. (default: :obj:`False`)
@@ -77,6 +82,7 @@ class EnergyAnomalyDetector(torch.nn.Module):
         dropout: float = 0.0,
         embedding_layers: int = 1,
         pe_channels: Optional[int] = None,
+        side_channels: Optional[int] = None,
         checkpoint: bool = False,
         **kwargs,
     ):
@@ -84,6 +90,7 @@ class EnergyAnomalyDetector(torch.nn.Module):
         self.in_channels = in_channels
         self.hidden_channels = hidden_channels
         self.pe_channels = pe_channels
+        self.side_channels = side_channels
         self.dropout = dropout
         if embedding_layers < 1:
             raise ValueError(
@@ -95,7 +102,10 @@ class EnergyAnomalyDetector(torch.nn.Module):
         else:
             widths = [hidden_channels] * embedding_layers
             self.embedding = MLP(
-                [in_channels, *widths], dropout=dropout, norm=None
+                [in_channels, *widths],
+                dropout=dropout,
+                norm='batch_norm',
+                plain_last=False,
             )
         if pe_channels is not None:
             self.pe_embedding = Linear(pe_channels, hidden_channels)
@@ -113,7 +123,7 @@ class EnergyAnomalyDetector(torch.nn.Module):
             **kwargs,
         )
         self.head = MLP(
-            [2 * hidden_channels, hidden_channels, 1],
+            [2 * hidden_channels + (side_channels or 0), hidden_channels, 1],
             dropout=dropout,
             norm=None,
         )
@@ -131,6 +141,7 @@ class EnergyAnomalyDetector(torch.nn.Module):
         edge_weight: OptTensor = None,
         edge_attr: OptTensor = None,
         edge_type: OptTensor = None,
+        side: OptTensor = None,
         return_trace: bool = False,
     ) -> Union[Tensor, Tuple[Tensor, EnergyTrace]]:
         r"""Returns the logit of every node.
@@ -143,9 +154,11 @@ class EnergyAnomalyDetector(torch.nn.Module):
                 :math:`[E]`.
             edge_attr (Tensor, optional): Edge features :math:`[E, D]`.
             edge_type (LongTensor, optional): Relations :math:`[E]`.
+            side (Tensor, optional): Features of the head :math:`[N, S]`.
             return_trace (bool, optional): If set to :obj:`True`, also
                 returns the trace of the descent.
         """
+        self._check_given('side', side, self.side_channels)
         first = self.embed(x, pe)  # x^1 [N, C]
         out = self.block(
             first,
@@ -157,6 +170,8 @@ class EnergyAnomalyDetector(torch.nn.Module):
         )
         last, trace = out if return_trace else (out, None)
         tokens = [self.block.norm(first), self.block.norm(last)]
+        if side is not None:
+            tokens.append(side)
         logits = self.head(torch.cat(tokens, dim=-1)).squeeze(-1)  # [N]
         return logits if trace is None else (logits, trace)
 
@@ -167,16 +182,21 @@ class EnergyAnomalyDetector(torch.nn.Module):
             x (Tensor): Node features :math:`[N, F]`.
             pe (Tensor, optional): Positional encodings :math:`[N, P]`.
         """
-        if (pe is None) != (self.pe_channels is None):
-            raise ValueError(
-                f"'{self.__class__.__name__}' takes 'pe' exactly when it was "
-                f"built with 'pe_channels' (got "
-                f'pe_channels={self.pe_channels})'
-            )
+        self._check_given('pe', pe, self.pe_channels)
         out = self.embedding(x)
         if pe is not None:
             out = out + self.pe_embedding(pe)
         return F.dropout(out, self.dropout, self.training)
+
+    def _check_given(
+        self, name: str, value: OptTensor, channels: Optional[int]
+    ) -> None:
+        if (value is None) != (channels is None):
+            raise ValueError(
+                f"'{self.__class__.__name__}' takes '{name}' exactly when it "
+                f"was built with '{name}_channels' (got "
+                f'{name}_channels={channels})'
+            )
 
     def __repr__(self) -> str:
         return (
