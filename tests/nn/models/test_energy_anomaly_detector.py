@@ -95,3 +95,31 @@ def test_lazy_features_and_reset():
     model.reset_parameters()
     for name, value in model.state_dict().items():
         assert torch.equal(value, once[name])
+
+
+def test_side_features_reach_their_own_node_only():
+    torch.manual_seed(0)
+    model = EnergyAnomalyDetector(3, 8, heads=2, side_channels=2).double()
+    graph = random_graph(7, 20)
+    x, side = torch.randn(7, 3).double(), torch.randn(7, 2).double()
+    jacobian = torch.autograd.functional.jacobian(
+        lambda side: model(x, graph.edge_index, side=side), side
+    )  # [N, N, 2]
+    own = torch.eye(7, dtype=torch.bool)
+    assert (jacobian[own] != 0).all()
+    assert (jacobian[~own] == 0).all()
+    with pytest.raises(ValueError, match="built with 'side_channels'"):
+        model(x, graph.edge_index)
+
+
+def test_an_embedding_of_several_layers():
+    model = EnergyAnomalyDetector(3, 8, heads=2, embedding_layers=2).eval()
+    x = torch.randn(7, 3)
+    hidden = x
+    for linear, norm in zip(
+        model.embedding.lins, model.embedding.norms, strict=True
+    ):
+        hidden = norm(linear(hidden)).relu()
+    torch.testing.assert_close(model.embed(x), hidden)
+    with pytest.raises(ValueError, match="'embedding_layers' >= 1"):
+        EnergyAnomalyDetector(3, embedding_layers=0)
