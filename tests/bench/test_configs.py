@@ -1,3 +1,4 @@
+import math
 import re
 from pathlib import Path
 
@@ -7,18 +8,26 @@ from torch_energy_graph.bench import load_config, plan
 from torch_energy_graph.bench.registry import model_parameters
 
 ROOT = Path(__file__).parents[2] / 'benchmarks'
-BASELINES = {
+ANOMALIES = {
     *('logreg', 'logreg_agg', 'histgb', 'histgb_agg'),
-    *('mlp', 'mlp_agg', 'gcn'),
+    *('mlp', 'mlp_agg', 'gcn', 'et'),
 }
+CLASSES = {
+    *('mlp_cls', 'gcn_cls', 'gcn_tuned', 'gcn_only', 'mean_gcn'),
+    *('difformer', 'difformer_global'),
+}
+NEEDED = {'demo': ANOMALIES, 'fraud*': ANOMALIES, 'difformer_*': CLASSES}
+PATHS = [
+    pytest.param(path, models, id=path.stem)
+    for pattern, models in NEEDED.items()
+    for path in sorted((ROOT / 'configs').glob(f'{pattern}.yaml'))
+]
 
 
-@pytest.mark.parametrize(
-    'path', sorted((ROOT / 'configs').glob('*.yaml')), ids=lambda p: p.stem
-)
-def test_committed_configurations_fit_the_models(path):
+@pytest.mark.parametrize(('path', 'models'), PATHS)
+def test_committed_configurations_fit_the_models(path, models):
     config = load_config(path)
-    assert {*BASELINES, 'et'} <= set(config.models)
+    assert models <= set(config.models)
     for name, values in config.models.items():
         assert values, f'{name}: settings are recorded in the file'
         model_parameters(name, values, name)
@@ -35,6 +44,18 @@ def test_the_readme_example_runs(tmp_path, monkeypatch, capsys):
     (code,) = re.findall(r'```python\n(.*?)```', text, flags=re.DOTALL)
     exec(compile(code, 'benchmarks/README.md', 'exec'), {})
     assert '| one_feature |' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('name', ['citation', 'pubmed', 'more', 'sets'])
+def test_class_benchmarks_tune_every_model_alike(name):
+    config = load_config(ROOT / 'configs' / f'difformer_{name}.yaml')
+    assert set(config.tuning.grids) == set(config.models)
+    for model, grid in config.tuning.grids.items():
+        settings = math.prod(len(values) for values in grid.values())
+        assert settings >= config.tuning.budget - 1, model
+        for key, values in grid.items():
+            for value in values:
+                model_parameters(model, {key: value}, model)
 
 
 def test_the_fraud_benchmark_tunes_every_model_alike():

@@ -54,7 +54,7 @@ def test_available_lists_node_graphs_only(arrays, save, folder):
     save({'signal': np.zeros((3, 2))}, 'series')
     save({**arrays, 'edge_ptr': np.zeros(2)}, 'many_graphs')
     cards = {card.name: card for card in datasets.available(folder)}
-    assert list(cards) == ['classes', 'digits_outlier', 'tiny']
+    assert list(cards) == ['classes', 'digits', 'digits_outlier', 'tiny']
     assert cards['tiny'].task == 'anomaly'
     assert cards['tiny'].path == folder / 'tiny.npz'
     assert cards['classes'].task == 'classification'
@@ -66,7 +66,8 @@ def test_available_tells_of_broken_files(arrays, save, folder):
     (folder / 'broken.npz').write_bytes(b'no zip')
     with pytest.warns(UserWarning, match=r'broken\.npz'):
         cards = datasets.available(folder)
-    assert [card.name for card in cards] == ['digits_outlier', 'tiny']
+    embedded = ['digits', 'digits_outlier']
+    assert [card.name for card in cards] == [*embedded, 'tiny']
 
 
 def test_roots_are_searched_in_order(arrays, folder, monkeypatch):

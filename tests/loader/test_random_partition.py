@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -61,6 +63,43 @@ def test_without_shuffle_parts_are_blocks():
     parts = loader(graph(5), 2, shuffle=False)
     for _ in range(2):
         assert [p.n_id.tolist() for p in parts] == [[0, 1, 2], [3, 4]]
+
+
+@given(st.integers(1, 6), st.integers(0, 30), st.integers(0, 9))
+def test_the_share_of_edges_is_that_of_the_last_epoch(parts, edges, seed):
+    it = loader(graph(6, edges, seed), parts, seed)
+    assert it.edge_share is None
+    for _ in range(2):
+        kept = sum(part.num_edges for part in it)
+        assert it.edge_share == (kept / edges if edges else 1.0)
+
+
+def test_the_expected_share_is_the_mean_over_all_partitions():
+    data = graph(5, 12)
+    src, dst = data.edge_index
+    for num_parts in (1, 2, 3, 5):
+        part = torch.arange(5).tensor_split(num_parts)
+        part = torch.cat(
+            [p.new_full((len(p),), i) for i, p in enumerate(part)]
+        )
+        shares = []
+        for order in itertools.permutations(range(5)):
+            label = part[list(order)]
+            shares.append((label[src] == label[dst]).double().mean())
+        expected = float(torch.stack(shares).mean())
+        found = loader(data, num_parts).expected_edge_share
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_unsorted_subsets_stay_aligned():
+    # some older versions of PyG relabelled unsorted subsets wrongly
+    data = graph()
+    subset = torch.tensor([7, 2, 9, 0, 4])
+    sub = data.subgraph(subset)
+    assert sub.x.view(-1).tolist() == subset.tolist()
+    inside = torch.isin(data.edge_index, subset).all(0)
+    assert torch.equal(subset[sub.edge_index], data.edge_index[:, inside])
+    assert torch.equal(sub.edge_attr, data.edge_attr[inside])
 
 
 @pytest.mark.parametrize('num_parts', [0, 11])

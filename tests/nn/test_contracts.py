@@ -11,6 +11,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, TransformerConv
 
 from torch_energy_graph.nn import (
+    DIFFormerConv,
+    DiffusionAttention,
     EnergyAttentionConv,
     EnergyLayerNorm,
     EnergyTransformerConv,
@@ -38,9 +40,21 @@ EDGE_TYPE = {
     )
 }
 
+EDGE_WEIGHT = {
+    'edge_weight': lambda num_edges, generator: torch.rand(
+        num_edges, generator=generator
+    )
+}
+
 attention = partial(partial, EnergyAttentionConv)
 transformer = partial(partial, EnergyTransformerConv, num_steps=2)
 memory = partial(partial, HopfieldNetwork)
+difformer = partial(partial, DIFFormerConv)
+
+
+def all_pairs(**kwargs):
+    return lambda channels: DiffusionAttention(channels, channels, **kwargs)
+
 
 # name: factory, profile, edge inputs
 LAYERS = {
@@ -83,6 +97,20 @@ LAYERS = {
         None,
     ),
     'memory-power': (memory(activation='power', power=4.0), 'node', None),
+    'difformer': (difformer(heads=2), 'conv', None),
+    'difformer-global': (
+        difformer(heads=2, normalize='global', graph_weight=0.3),
+        'conv',
+        EDGE_WEIGHT,
+    ),
+    'difformer-sigmoid': (difformer(kernel='sigmoid'), 'conv', EDGE_WEIGHT),
+    'all_pairs-node': (all_pairs(heads=2), 'node', None),
+    'all_pairs-global': (all_pairs(normalize='global'), 'node', None),
+    'all_pairs-sigmoid': (
+        all_pairs(kernel='sigmoid', heads=2, use_value=False),
+        'node',
+        None,
+    ),
     'norm': (EnergyLayerNorm, 'node', None),
     'pyg-gcn': (GCNConv, 'conv', None),
     'pyg-transformer': (TransformerConv, 'conv', None),
@@ -103,6 +131,10 @@ EXCEPTIONS = {
     ('attention-loops', 'exports'),
     # neither host passes edge types
     ('transformer-relations', 'basic_gnn'),
+    # attention is between all nodes, not along edges
+    ('difformer', 'attention_explainer'),
+    ('difformer-global', 'attention_explainer'),
+    ('difformer-sigmoid', 'attention_explainer'),
     # PyG's layers know nothing of our cache, and GCN has no attention
     ('pyg-gcn', 'graph_cache'),
     ('pyg-gcn', 'sparse_csc'),
@@ -125,7 +157,8 @@ def test_drop_in(layer, check):
     check(factory, edge_inputs=edge_inputs)
 
 
-OURS = [name for name in LAYERS if name.split('-')[0] not in ('norm', 'pyg')]
+OTHERS = ('norm', 'pyg', 'difformer', 'all_pairs')  # descend on no energy
+OURS = [name for name in LAYERS if name.split('-')[0] not in OTHERS]
 
 
 @pytest.mark.parametrize('layer', OURS)

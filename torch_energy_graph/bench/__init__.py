@@ -1,10 +1,23 @@
 """Benchmarks: protocols, baselines, a resumable runner and its reports."""
 
-from torch_energy_graph.bench import baselines, energy, stacked, tabular
+from torch_energy_graph.bench import (
+    baselines,
+    classifiers,
+    diffusion,
+    energy,
+    stacked,
+    tabular,
+)
+from torch_energy_graph.bench.classes import (
+    PerClassProtocol,
+    SharesProtocol,
+    StoredProtocol,
+)
 from torch_energy_graph.bench.coerce import ConfigError
 from torch_energy_graph.bench.config import BenchConfig, Group, load_config
 from torch_energy_graph.bench.evaluation import evaluate
 from torch_energy_graph.bench.filters import select
+from torch_energy_graph.bench.goal import ANOMALIES, CLASSES, Goal
 from torch_energy_graph.bench.protocol import (
     PROTOCOLS,
     GADBenchProtocol,
@@ -12,6 +25,7 @@ from torch_energy_graph.bench.protocol import (
     OfficialProtocol,
     StratifiedProtocol,
     get_protocol,
+    goal_of,
 )
 from torch_energy_graph.bench.registry import (
     Prediction,
@@ -32,35 +46,52 @@ from torch_energy_graph.bench.runner import (
 )
 from torch_energy_graph.bench.split import Protocol, Split
 from torch_energy_graph.bench.store import RunFolder, Unit
+from torch_energy_graph.bench.training import (
+    TrainConfig,
+    Training,
+    load_train_config,
+)
 from torch_energy_graph.bench.tuning import Search, Tuning
 
 __all__ = [
+    'ANOMALIES',
     'BenchConfig',
+    'CLASSES',
     'ConfigError',
     'GADBenchProtocol',
+    'Goal',
     'Group',
     'InductiveProtocol',
     'OfficialProtocol',
     'PROTOCOLS',
+    'PerClassProtocol',
     'Prediction',
     'Protocol',
     'RunFolder',
     'Search',
+    'SharesProtocol',
     'Split',
+    'StoredProtocol',
     'StratifiedProtocol',
     'Summary',
     'Task',
+    'TrainConfig',
+    'Training',
     'Tuning',
     'UnavailableError',
     'Unit',
     'baselines',
+    'classifiers',
+    'diffusion',
     'energy',
     'evaluate',
     'get_model',
     'get_protocol',
+    'goal_of',
     'is_finished',
     'load_config',
     'load_task',
+    'load_train_config',
     'plan',
     'recheck',
     'register_dataset',

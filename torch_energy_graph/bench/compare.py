@@ -6,12 +6,17 @@ from dataclasses import dataclass
 
 from scipy.stats import t as student
 
+from torch_energy_graph.bench.protocol import goal_of
 from torch_energy_graph.bench.store import Pair
 from torch_energy_graph.bench.tabular import TREES
 
 __all__ = ['Difference', 'by_split', 'difference', 'differences_text']
 
 CONFIDENCE = 0.95
+REFERENCES = {
+    'anomalies': (TREES, 'tree'),
+    'classes': (('gcn_cls', 'gcn_tuned'), 'GCN'),
+}
 Scores = dict[str, dict[int, float]]
 
 
@@ -60,17 +65,25 @@ def difference(
 
 
 def differences_text(pairs: Sequence[Pair]) -> str:
-    """Return the table of differences to the strongest tree, if any."""
-    scores = by_split(pairs)
-    trees = {
-        m: statistics.fmean(scores[m].values()) for m in TREES if m in scores
+    """Return the table of differences to the strongest reference, if any.
+
+    References are trees for anomalies, and GCNs for classes.
+    """
+    goal = goal_of(pairs[0][0].protocol)
+    scores = by_split(pairs, goal.metric)
+    references, kind = REFERENCES[goal.name]
+    means = {
+        model: statistics.fmean(scores[model].values())
+        for model in references
+        if model in scores
     }
-    if not trees or len(scores) < 2:
+    if not means or len(scores) < 2:
         return ''
-    strongest = max(trees, key=lambda model: trees[model])
+    strongest = max(means, key=lambda model: means[model])
+    title = goal.titles[goal.metric]
     lines = [
-        f'AUPRC minus that of `{strongest}`, the tree with the best mean on '
-        'test nodes, paired by split:',
+        f'{title[0].upper()}{title[1:]} minus that of `{strongest}`, the '
+        f'{kind} with the best mean on test nodes, paired by split:',
         '',
         '| model | difference | 95 % interval | splits |',
         '| --- | ---: | ---: | ---: |',

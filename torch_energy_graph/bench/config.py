@@ -12,7 +12,7 @@ import yaml
 from torch_energy_graph.bench.coerce import ConfigError, coerce
 from torch_energy_graph.bench.tuning import Tuning
 
-__all__ = ['BenchConfig', 'Group', 'load_config']
+__all__ = ['BenchConfig', 'Group', 'load_config', 'read_tree', 'typed']
 
 NAME = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.]*')
 
@@ -25,15 +25,18 @@ class Group:
         datasets (tuple[str, ...]): Names of datasets.
         protocol (str): Name of a protocol.
         splits (tuple[int, ...]): Indices of the protocol's splits.
+        seeds (tuple[int, ...], optional): Seeds of the models; those of the
+            benchmark if :obj:`None`. (default: :obj:`None`)
     """
 
     datasets: tuple[str, ...]
     protocol: str
     splits: tuple[int, ...]
+    seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        for key in ('datasets', 'splits'):
-            if not getattr(self, key):
+        for key in ('datasets', 'splits', 'seeds'):
+            if getattr(self, key) == ():
                 raise ConfigError(f"'{key}': expected at least one (got none)")
         if min(self.splits) < 0:
             raise ConfigError(
@@ -104,6 +107,19 @@ def load_config(
     Raises:
         ConfigError: With file, key and what was expected.
     """
+    tree = read_tree(path, overrides)
+    # A model without parameters may be written `logreg:`.
+    if isinstance(tree, dict) and isinstance(tree.get('models'), dict):
+        models = tree['models'].items()
+        tree['models'] = {k: {} if v == '' else v for k, v in models}
+    config: BenchConfig = typed(tree, BenchConfig, path)
+    return config
+
+
+def read_tree(
+    path: str | os.PathLike[str], overrides: Sequence[str] = ()
+) -> Any:
+    """Read a YAML file in which all scalars stay strings."""
     try:
         text = Path(path).read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError) as error:
@@ -111,12 +127,13 @@ def load_config(
     tree = _unshared(_parse(text, str(path)))
     for override in overrides:
         _set(tree, override)
+    return tree
+
+
+def typed(tree: Any, kind: type, path: str | os.PathLike[str]) -> Any:
+    """Return what a file holds as a dataclass, or name file and key."""
     try:
-        # A model without parameters may be written `logreg:`.
-        if isinstance(tree, dict) and isinstance(tree.get('models'), dict):
-            models = tree['models'].items()
-            tree['models'] = {k: {} if v == '' else v for k, v in models}
-        return coerce(tree, BenchConfig, str(path))
+        return coerce(tree, kind, str(path))
     except ConfigError as error:
         if str(error).startswith(str(path)):
             raise

@@ -2,18 +2,16 @@
 
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
 
 from torch_geometric.data import Data
 
-from torch_energy_graph import metrics
+from torch_energy_graph.bench.goal import Scores
 from torch_energy_graph.bench.measure import (
     environment,
     memory_mib,
@@ -29,11 +27,10 @@ from torch_energy_graph.bench.registry import (
 from torch_energy_graph.bench.split import Split
 from torch_energy_graph.bench.store import Row, Unit
 
-__all__ = ['evaluate', 'failure', 'try_out']
+__all__ = ['evaluate', 'failure', 'try_out', 'visible']
 
 VISIBLE = ('x', 'edge_index', 'edge_attr', 'edge_weight', 'edge_type')
 COLUMNS = ('best_epoch', 'num_parameters', 'energy_start', 'energy_end')
-Scores = NDArray[np.float64]
 
 
 def evaluate(unit: Unit, task: Task, split: Split | None = None) -> Row:
@@ -49,14 +46,11 @@ def evaluate(unit: Unit, task: Task, split: Split | None = None) -> Row:
         split = get_protocol(unit.protocol).split(task, unit.split)
     fitted = _fit(unit, task, split, _all_scores)
     y = task.data.y.cpu().numpy()
-    val = split.val.numpy()
-    threshold, _ = metrics.best_macro_f1_threshold(y[val], fitted.scores[val])
+    goal = get_protocol(unit.protocol).goal
     return {
         **_head(unit, 'ok'),
         'split': split.describe(task.data.y),
-        'val': _measure(y, fitted.scores, split.val, threshold),
-        'test': _measure(y, fitted.scores, split.test, threshold),
-        'threshold': threshold,
+        **goal.measure(y, fitted.scores, split.val, split.test),
         **fitted.record(),
     }
 
@@ -65,14 +59,11 @@ def try_out(unit: Unit, task: Task, split: Split) -> Row:
     """Fit one setting and measure it on validation nodes only."""
     fitted = _fit(unit, task, split, _seen_scores)
     y = task.data.y.cpu().numpy()
-    val = split.val.numpy()
+    goal = get_protocol(unit.protocol).goal
     return {
         **_head(unit, 'ok'),
         'split': split.describe(task.data.y),
-        'val': {
-            'auprc': metrics.auprc(y[val], fitted.scores[val]),
-            'auroc': metrics.auroc(y[val], fitted.scores[val]),
-        },
+        'val': goal.validate(y, fitted.scores, split.val),
         **fitted.record(),
     }
 
@@ -116,7 +107,7 @@ def _fit(
 ) -> _Fitted:
     """Fit on what a model may see, with time and memory."""
     fit_predict = get_model(unit.model)
-    graph = _visible(task.data, split)
+    graph = visible(task.data, split)
     seen, local = graph, split
     if split.inductive:
         nodes = ~split.test
@@ -138,7 +129,7 @@ def _fit(
     )
 
 
-def _visible(data: Data, split: Split) -> Data:
+def visible(data: Data, split: Split) -> Data:
     """Copy the graph; labels outside of training and validation are -1."""
     shown = {key: data[key].clone() for key in VISIBLE if key in data}
     y = data.y.masked_fill(~(split.train | split.val), -1)
@@ -151,7 +142,7 @@ def _seen_scores(
     """Scores of the nodes that the model has seen; 0 elsewhere."""
     scores = np.asarray(prediction.scores, dtype=np.float64)
     if split.inductive:
-        full = np.zeros(split.test.numel())
+        full = np.zeros((split.test.numel(), *scores.shape[1:]))
         full[~split.test.numpy()] = scores
         return full
     return scores
@@ -179,34 +170,8 @@ def _all_scores(
 
 def _check_scores(scores: Any, unit: Unit, graph: Data) -> None:
     scores = np.asarray(scores, dtype=np.float64)
-    if scores.shape != (graph.num_nodes,):
-        raise ValueError(
-            f"'{unit.model}' must return scores of shape "
-            f'[{graph.num_nodes}] (got {list(scores.shape)})'
-        )
-    bad = int((~np.isfinite(scores)).sum())
-    if bad:
-        raise ValueError(
-            f"'{unit.model}' must return finite scores (got {bad} NaN or Inf)"
-        )
-    if scores.min() < 0 or scores.max() > 1:
-        raise ValueError(
-            f"'{unit.model}' must return probabilities in [0, 1] (got "
-            f'{scores.min():.4g} to {scores.max():.4g}); apply a sigmoid?'
-        )
-
-
-def _measure(
-    y: NDArray[np.int64], scores: Scores, mask: Tensor, threshold: float
-) -> Mapping[str, float | None]:
-    y, scores = y[mask.numpy()], scores[mask.numpy()]
-    return {
-        'auroc': metrics.auroc(y, scores),
-        'auprc': metrics.auprc(y, scores),
-        'recall_at_k': metrics.recall_at_k(y, scores),
-        'macro_f1': metrics.macro_f1(y, scores, threshold),
-        'ece': metrics.expected_calibration_error(y, scores),
-    }
+    goal = get_protocol(unit.protocol).goal
+    goal.check(scores, unit.model, graph.num_nodes)
 
 
 def _head(unit: Unit, status: str) -> Row:

@@ -1,13 +1,15 @@
 """Protocols decide which nodes train, select and test; models do not."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from torch_energy_graph.bench.classes import CLASS_PROTOCOLS
 from torch_energy_graph.bench.coerce import ConfigError, did_you_mean
+from torch_energy_graph.bench.goal import ANOMALIES, Goal
 from torch_energy_graph.bench.registry import Task
 from torch_energy_graph.bench.split import (
     Protocol,
@@ -15,6 +17,7 @@ from torch_energy_graph.bench.split import (
     binary_labels,
     checked,
     masks_of,
+    stored_masks,
 )
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     'Split',
     'StratifiedProtocol',
     'get_protocol',
+    'goal_of',
 ]
 
 STORED = 10  # columns 0-9 of the 'gadbench' masks: full, 10-19: semi
@@ -43,6 +47,7 @@ class StratifiedProtocol:
     """
 
     train_fraction: float
+    goal: ClassVar[Goal] = ANOMALIES
 
     def split(self, task: Task, index: int) -> Split:
         """Return the split with this index."""
@@ -76,27 +81,13 @@ class OfficialProtocol:
     """
 
     family: str
+    goal: ClassVar[Goal] = ANOMALIES
 
     def split(self, task: Task, index: int) -> Split:
         """Return column ``index`` of the stored masks."""
         y = binary_labels(task)
-        if self.family not in task.splits:
-            present = ', '.join(sorted(task.splits)) or 'none'
-            raise ValueError(
-                f"expected stored splits of the family '{self.family}' "
-                f'(families present: {present}); use a protocol that draws '
-                f"splits, such as 'et-40pct'"
-            )
-        masks = task.splits[self.family]
-        count = masks[0].size(1)
-        if index >= count:
-            raise ValueError(
-                f'expected a split below {count} of the family '
-                f"'{self.family}' (got {index})"
-            )
-        labelled = torch.from_numpy(y >= 0)
-        train, val, test = (mask[:, index] & labelled for mask in masks)
-        return checked(Split(train, val, test), y)
+        masks = stored_masks(task, (self.family,), index, 'et-40pct')
+        return checked(Split(*masks), y)
 
 
 @dataclass(frozen=True)
@@ -115,6 +106,7 @@ class GADBenchProtocol:
     """
 
     semi: bool
+    goal: ClassVar[Goal] = ANOMALIES
 
     def split(self, task: Task, index: int) -> Split:
         """Return the split with this index, at most 9."""
@@ -143,6 +135,11 @@ class InductiveProtocol:
 
     base: Protocol
 
+    @property
+    def goal(self) -> Goal:
+        """That of the other protocol."""
+        return self.base.goal
+
     def split(self, task: Task, index: int) -> Split:
         """Return the split with this index."""
         return replace(self.base.split(task, index), inductive=True)
@@ -155,6 +152,7 @@ PROTOCOLS: dict[str, Protocol] = {
     'gadbench-semi': GADBenchProtocol(semi=True),
     'inductive': InductiveProtocol(StratifiedProtocol(0.40)),
     'official': OfficialProtocol('official'),
+    **CLASS_PROTOCOLS,
 }
 
 
@@ -165,6 +163,11 @@ def get_protocol(name: str) -> Protocol:
             f"unknown protocol '{name}'; {did_you_mean(name, PROTOCOLS)}"
         )
     return PROTOCOLS[name]
+
+
+def goal_of(name: str) -> Goal:
+    """Return the goal of a protocol; anomalies if it is unknown."""
+    return PROTOCOLS[name].goal if name in PROTOCOLS else ANOMALIES
 
 
 def _seed(index: int) -> int:

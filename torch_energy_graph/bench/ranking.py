@@ -19,6 +19,8 @@ import numpy as np
 from scipy.stats import rankdata, studentized_range
 
 from torch_energy_graph.bench.compare import by_split
+from torch_energy_graph.bench.goal import ANOMALIES
+from torch_energy_graph.bench.protocol import goal_of
 from torch_energy_graph.bench.store import Pair
 
 __all__ = ['Ranking', 'critical_difference', 'rank']
@@ -32,11 +34,13 @@ class Ranking:
         ranks: Mean rank by model, best first.
         tables: Number of tables.
         omitted: Models that some table lacks.
+        measure: What the means are of.
     """
 
     ranks: dict[str, float]
     tables: int
     omitted: list[str]
+    measure: str = ANOMALIES.titles[ANOMALIES.metric]
 
     @property
     def critical(self) -> float:
@@ -62,9 +66,9 @@ class Ranking:
         """Return the ranks in Markdown."""
         ranks = ', '.join(f'{m} {r:.2f}' for m, r in self.ranks.items())
         text = (
-            f'## Ranks\n\nMean rank by mean test AUPRC over {self.tables} '
-            f'tables: {ranks}. Critical difference (Nemenyi, 5 %): '
-            f'{self.critical:.2f}.'
+            f'## Ranks\n\nMean rank by mean test {self.measure} over '
+            f'{self.tables} tables: {ranks}. Critical difference (Nemenyi, '
+            f'5 %): {self.critical:.2f}.'
         )
         if self.omitted:
             text += f' Not in every table: {", ".join(self.omitted)}.'
@@ -78,14 +82,18 @@ def critical_difference(models: int, tables: int) -> float:
 
 
 def rank(tables: Sequence[Sequence[Pair]]) -> Ranking | None:
-    """Rank models by the mean AUPRC in each table.
+    """Rank models by the mean of the measure that chooses in each table.
 
     Returns:
         Ranking or None: :obj:`None` with fewer than two tables or models.
     """
+    goals = [goal_of(table[0][0].protocol) for table in tables]
     means = [
-        {model: statistics.fmean(v.values()) for model, v in scores.items()}
-        for scores in map(by_split, tables)
+        {
+            model: statistics.fmean(values.values())
+            for model, values in by_split(table, goal.metric).items()
+        }
+        for table, goal in zip(tables, goals, strict=True)
     ]
     if len(means) < 2:
         return None
@@ -101,4 +109,5 @@ def rank(tables: Sequence[Sequence[Pair]]) -> Ranking | None:
         dict(sorted(found.items(), key=lambda item: item[1])),
         len(means),
         [model for model in some if model not in found],
+        ' or '.join(dict.fromkeys(g.titles[g.metric] for g in goals)),
     )

@@ -19,6 +19,7 @@ from torch_energy_graph.bench.coerce import (
     coerce_fields,
     did_you_mean,
 )
+from torch_energy_graph.bench.goal import ANOMALIES, Goal
 
 __all__ = [
     'FitPredict',
@@ -31,6 +32,7 @@ __all__ = [
     'register_dataset',
     'register_model',
     'require_dataset',
+    'require_goal',
     'with_defaults',
 ]
 
@@ -43,7 +45,8 @@ class Prediction:
     """What a model returns.
 
     Args:
-        scores (ndarray): Probability of being anomalous, :math:`[N]`.
+        scores (ndarray): Probability of being anomalous, :math:`[N]`, or of
+            each class, :math:`[N, C]`.
         info (dict, optional): What to record beside the metrics;
             ``best_epoch``, ``num_parameters``, ``energy_start`` and
             ``energy_end`` have columns of their own in the report.
@@ -62,7 +65,7 @@ class UnavailableError(RuntimeError):
 
 @dataclass(frozen=True)
 class Task:
-    """A graph with 0/1 labels (-1: unlabelled) and its stored splits.
+    """A graph with labels (-1: unlabelled) and its stored splits.
 
     Args:
         data (Data): The graph.
@@ -76,19 +79,27 @@ class Task:
 
 FitPredict: TypeAlias = Callable[..., Prediction]
 _MODELS: dict[str, FitPredict] = {}
+_GOALS: dict[str, Goal] = {}
 _DATASETS: dict[str, Callable[[], Data | Task]] = {}
 
 
-def register_model(name: str) -> Callable[[F], F]:
+def register_model(name: str, goal: Goal = ANOMALIES) -> Callable[[F], F]:
     """Decorate ``fit_predict(data, split, seed, **params) -> Prediction``.
 
     The parameters are keyword-only, annotated and have defaults; files are
     checked against them. In ``data.y`` every node outside of training and
     validation is -1.
+
+    Args:
+        name (str): Name of the model.
+        goal (Goal, optional): What the scores tell; with ``CLASSES`` they
+            are :math:`[N, C]` for ``split.classes`` classes.
+            (default: ``ANOMALIES``)
     """
 
     def decorate(function: F) -> F:
         _MODELS[name] = function
+        _GOALS[name] = goal
         return function
 
     return decorate
@@ -111,6 +122,18 @@ def get_model(name: str) -> FitPredict:
             f"unknown model '{name}'; {did_you_mean(name, _MODELS)}"
         )
     return _MODELS[name]
+
+
+def require_goal(name: str, goal: Goal, protocol: str) -> None:
+    """Raise ConfigError if a model does not tell what a protocol measures."""
+    get_model(name)
+    if _GOALS[name] is not goal:
+        others = [model for model in _MODELS if _GOALS[model] is goal]
+        raise ConfigError(
+            f"protocol '{protocol}' needs a model that tells {goal.name} (got "
+            f"'{name}', which tells {_GOALS[name].name}); such models: "
+            f'{", ".join(sorted(others)) or "none"}'
+        )
 
 
 def model_parameters(

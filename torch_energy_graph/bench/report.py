@@ -10,7 +10,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from torch_energy_graph.bench.compare import differences_text
+from torch_energy_graph.bench.goal import ANOMALIES, Goal
 from torch_energy_graph.bench.picture import draw
+from torch_energy_graph.bench.protocol import goal_of
 from torch_energy_graph.bench.ranking import rank
 from torch_energy_graph.bench.store import (
     Pair,
@@ -21,15 +23,8 @@ from torch_energy_graph.bench.store import (
 
 __all__ = ['csv_text', 'markdown', 'write_report']
 
-METRICS = ('auprc', 'auroc', 'recall_at_k', 'macro_f1', 'ece')
+METRICS = tuple(ANOMALIES.titles)
 LOWER_IS_BETTER = ('ece',)
-TITLES = {
-    'auprc': 'AUPRC',
-    'auroc': 'AUROC',
-    'recall_at_k': 'Rec@K',
-    'macro_f1': 'macro-F1',
-    'ece': 'ECE',
-}
 KEYS = ('dataset', 'model', 'protocol', 'split', 'seed', 'config')
 EXTRAS = (
     'threshold',
@@ -66,7 +61,10 @@ def write_report(folder: RunFolder) -> str:
 
 def csv_text(pairs: Sequence[Pair]) -> str:
     """Return one line per unit, in the order of the plan."""
-    parts = [f'{part}_{name}' for part in ('val', 'test') for name in METRICS]
+    goals = _goals(pairs)
+    metrics = tuple(dict.fromkeys(m for g in goals for m in g.titles))
+    metrics = metrics or METRICS
+    parts = [f'{part}_{name}' for part in ('val', 'test') for name in metrics]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator='\n')
     writer.writerow([*KEYS, 'status', *parts, *EXTRAS, 'tries', 'params'])
@@ -75,7 +73,7 @@ def csv_text(pairs: Sequence[Pair]) -> str:
         values = [
             row.get(part, {}).get(name)
             for part in ('val', 'test')
-            for name in METRICS
+            for name in metrics
         ]
         extras = [row.get(key) for key in EXTRAS]
         keys = [getattr(unit, key) for key in KEYS]
@@ -98,10 +96,11 @@ def markdown(pairs: Sequence[Pair], about: Row, others: int = 0) -> str:
     """
     tables = _tables(pairs)
     ranking = rank(list(tables.values()))
+    chosen = ' or '.join(dict.fromkeys(g.chosen for g in _goals(pairs)))
     blocks = [
         f'# {about["name"]}',
-        'Test nodes, mean ± standard deviation (n runs), best in bold; epoch '
-        'and threshold are chosen on validation nodes. MiB is the peak of '
+        'Test nodes, mean ± standard deviation (n runs), best in bold; '
+        f'{chosen} chosen on validation nodes. MiB is the peak of '
         'resident memory above the start of the unit; memory that the process '
         'kept from earlier units is not in it. Intervals are of the mean over '
         'splits of these graphs; splits share nodes, so they are not '
@@ -119,6 +118,13 @@ def markdown(pairs: Sequence[Pair], about: Row, others: int = 0) -> str:
             f'{others} results of other settings in this folder are not shown.'
         )
     return '\n\n'.join(block for block in blocks if block) + '\n'
+
+
+def _goals(pairs: Sequence[Pair]) -> list[Goal]:
+    """Return the goals of the units, each once."""
+    protocols = dict.fromkeys(unit.protocol for unit, _ in pairs)
+    goals = {goal.name: goal for goal in map(goal_of, protocols)}
+    return list(goals.values())
 
 
 def _tables(pairs: Sequence[Pair]) -> dict[tuple[str, str], list[Pair]]:
@@ -166,8 +172,9 @@ def _table(key: tuple[str, str], pairs: list[Pair], command: str) -> str:
         rows = [row for unit, row in pairs if unit.model == model]
         ok = [row for row in rows if row and row['status'] == 'ok']
         lines.append(_Line(model, len(rows), ok))
-    best = {metric: _best(lines, metric) for metric in METRICS}
-    head = ['model', *TITLES.values(), 'seconds', 'MiB', 'parameters', 'runs']
+    titles = goal_of(key[1]).titles
+    best = {metric: _best(lines, metric) for metric in titles}
+    head = ['model', *titles.values(), 'seconds', 'MiB', 'parameters', 'runs']
     text = [_join(head), _join(['---'] + ['---:'] * (len(head) - 1))]
     for line in lines:
         memory = [
@@ -179,7 +186,7 @@ def _table(key: tuple[str, str], pairs: list[Pair], command: str) -> str:
             _join(
                 [
                     line.model,
-                    *(line.cell(metric, best[metric]) for metric in METRICS),
+                    *(line.cell(metric, best[metric]) for metric in titles),
                     _number(line.mean('seconds'), '.1f'),
                     _number(max(memory, default=None), '.0f'),
                     _number(line.mean('num_parameters'), ',.0f'),
@@ -213,8 +220,7 @@ def _counts(pairs: list[Pair]) -> str:
     for unit, row in pairs:
         if row and row['status'] == 'ok':
             parts = ', '.join(
-                f'{row["split"][part]["nodes"]:,} {name} nodes '
-                f'({row["split"][part]["anomalies"]:,} anomalous)'
+                _count(row['split'][part], name)
                 for part, name in (
                     ('train', 'training'),
                     ('val', 'validation'),
@@ -223,6 +229,13 @@ def _counts(pairs: list[Pair]) -> str:
             )
             return f'Split {unit.split}: {parts}.'
     return ''
+
+
+def _count(part: Row, name: str) -> str:
+    text = f'{part["nodes"]:,} {name} nodes'
+    if 'anomalies' in part:
+        text += f' ({part["anomalies"]:,} anomalous)'
+    return text
 
 
 def _chosen(pairs: list[Pair]) -> str:
@@ -237,7 +250,9 @@ def _chosen(pairs: list[Pair]) -> str:
             items[unit.model] = f'- {unit.model}: {values} ({tries} tried)'
     if not items:
         return ''
-    head = 'Chosen by AUPRC on the validation nodes of split 0:'
+    goal = goal_of(pairs[0][0].protocol)
+    title = goal.titles[goal.metric]
+    head = f'Chosen by {title} on the validation nodes of split 0:'
     return '\n'.join([head, '', *items.values()])
 
 

@@ -14,6 +14,7 @@ from torch_energy_graph.bench.registry import (
     load_task,
     model_parameters,
     require_dataset,
+    require_goal,
 )
 from torch_energy_graph.bench.store import Row, RunFolder, Unit
 from torch_energy_graph.bench.tuning import Search, candidates
@@ -50,12 +51,14 @@ def plan(config: BenchConfig) -> list[Unit]:
     searches = _searches(config)
     units: dict[str, Unit] = {}
     for group in config.groups:
-        get_protocol(group.protocol)
+        goal = get_protocol(group.protocol).goal
+        for model in params:
+            require_goal(model, goal, group.protocol)
         for dataset in group.datasets:
             require_dataset(dataset)
             for split in group.splits:
                 for model, values in params.items():
-                    for seed in config.seeds:
+                    for seed in group.seeds or config.seeds:
                         unit = Unit(
                             dataset,
                             model,
@@ -135,7 +138,8 @@ def recheck(units: Sequence[Unit]) -> list[Unit]:
                 grid=_typed(unit.model, search.grid),
                 during=_given(unit.model, search.during, 'tuning.during'),
             )
-        get_protocol(unit.protocol)
+        goal = get_protocol(unit.protocol).goal
+        require_goal(unit.model, goal, unit.protocol)
         require_dataset(unit.dataset)
         checked.append(replace(unit, params=now, search=search))
     return checked
@@ -204,7 +208,8 @@ def _tuned(
     Every try is one file of the run folder; those that are there already,
     also from other splits and seeds of this model, are not repeated.
     """
-    split = get_protocol(unit.protocol).split(task, TUNING_SPLIT)
+    protocol = get_protocol(unit.protocol)
+    split, metric = protocol.split(task, TUNING_SPLIT), protocol.goal.metric
     tries = []
     for params in candidates(unit.params, search):
         attempt = replace(
@@ -230,10 +235,10 @@ def _tuned(
             f'all {len(tries)} settings of the tuning failed, the first with: '
             f'{tries[0][1]["error"]}'
         )
-    params, row = max(good, key=lambda pair: pair[1]['val']['auprc'])
+    params, row = max(good, key=lambda pair: pair[1]['val'][metric])
     return params, {
         'tries': len(tries),
         'failed': len(tries) - len(good),
-        'val_auprc': row['val']['auprc'],
+        f'val_{metric}': row['val'][metric],
         'seconds': round(sum(row['seconds'] for _, row in good), 3),
     }

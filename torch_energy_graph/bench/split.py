@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from torch_energy_graph.bench.goal import Goal
 from torch_energy_graph.bench.registry import Task
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     'binary_labels',
     'checked',
     'masks_of',
+    'stored_masks',
 ]
 
 PARTS = ('train', 'val', 'test')
@@ -35,6 +37,8 @@ class Split:
             (default: :obj:`None`)
         inductive (bool, optional): Whether test nodes and their edges are
             absent while a model is fitted. (default: :obj:`False`)
+        classes (int, optional): Number of classes; :obj:`None` if labels
+            tell anomalies. (default: :obj:`None`)
     """
 
     train: Tensor
@@ -42,16 +46,19 @@ class Split:
     test: Tensor
     seed: int | None = None
     inductive: bool = False
+    classes: int | None = None
 
     def describe(self, y: Tensor) -> dict[str, object]:
         """Return seed and fingerprint and, by part, the numbers of nodes."""
-        counts = {
-            part: {
-                'nodes': int(getattr(self, part).sum()),
-                'anomalies': int((y[getattr(self, part)] == 1).sum()),
-            }
-            for part in PARTS
-        }
+        counts: dict[str, dict[str, object]] = {}
+        for part in PARTS:
+            labels = y[getattr(self, part)]
+            counts[part] = {'nodes': labels.numel()}
+            if self.classes is None:
+                counts[part]['anomalies'] = int((labels == 1).sum())
+            else:
+                found = labels.bincount(minlength=self.classes)
+                counts[part]['classes'] = found.tolist()
         return {'seed': self.seed, 'masks': self.fingerprint(), **counts}
 
     def packed(self) -> NDArray[np.uint8]:
@@ -71,6 +78,10 @@ class Split:
 
 class Protocol(Interface):
     """Draws the split with a given index, always the same one."""
+
+    @property
+    def goal(self) -> Goal:
+        """What models are to tell, and how it is measured."""
 
     def split(self, task: Task, index: int) -> Split:
         """Return the split, or say why there is none (ValueError)."""
@@ -117,3 +128,37 @@ def masks_of(
         return mask
 
     return mask_of(train), mask_of(val), mask_of(test)
+
+
+def stored_masks(
+    task: Task, families: tuple[str, ...], index: int, other: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return column ``index`` of the first family that is stored.
+
+    Args:
+        task (Task): Its unlabelled nodes are left out.
+        families (tuple[str, ...]): Names of families of masks.
+        index (int): Which of the family's splits.
+        other (str): A protocol that draws splits, for the message.
+    """
+    for family in families:
+        if family in task.splits:
+            break
+    else:
+        present = ', '.join(sorted(task.splits)) or 'none'
+        wanted = "' or '".join(families)
+        raise ValueError(
+            f"expected stored splits of the family '{wanted}' "
+            f'(families present: {present}); use a protocol that draws '
+            f"splits, such as '{other}'"
+        )
+    masks = task.splits[family]
+    count = masks[0].size(1)
+    if index >= count:
+        raise ValueError(
+            f"expected a split below {count} of the family '{family}' (got "
+            f'{index})'
+        )
+    labelled = task.data.y >= 0
+    train, val, test = (mask[:, index] & labelled for mask in masks)
+    return train, val, test

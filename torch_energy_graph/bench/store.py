@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from torch_energy_graph.bench.coerce import ConfigError, coerce
 from torch_energy_graph.bench.tuning import Search
+from torch_energy_graph.train import write_atomic
 
 __all__ = ['Pair', 'Row', 'RunFolder', 'Unit', 'write_atomic']
 
@@ -86,7 +87,7 @@ class RunFolder:
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the folder alone; the system frees it when we die."""
-        (self.path / 'units').mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / '.lock', 'a+') as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -169,25 +170,6 @@ class RunFolder:
 
     def _file(self, unit: Unit, kind: str = 'units') -> Path:
         return self.path / kind / f'{unit.key}.json'
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Write a file so that a reader finds the old or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f'{path.name}.{os.getpid()}.tmp')
-    try:
-        with open(temporary, 'w', encoding='utf-8') as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _read(file: Path) -> Row | None:

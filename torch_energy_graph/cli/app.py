@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from torch_energy_graph import __version__
-from torch_energy_graph.cli import bench, data, doctor
+from torch_energy_graph.cli import bench, data, doctor, ogb, train
 
 __all__ = ['app', 'main']
 
@@ -21,6 +21,8 @@ app = typer.Typer(
 app.command('doctor')(doctor.doctor)
 app.add_typer(data.app, name='data')
 app.add_typer(bench.app, name='bench')
+app.command('train')(train.train)
+app.add_typer(ogb.app, name='ogb')
 
 
 def _print_version(wanted: bool) -> None:

@@ -153,7 +153,11 @@ def _run(folder: 'RunFolder', units: 'list[Unit]', json: bool) -> None:
 def _outcome(row: dict[str, Any]) -> str:
     if row['status'] != 'ok':
         return f'{row["status"]}: {row["error"]}'
-    return f'test AUPRC {row["test"]["auprc"]:.3f}, {row["seconds"]:.1f} s'
+    from torch_energy_graph import bench
+
+    goal = bench.goal_of(row['unit']['protocol'])
+    value, title = row['test'][goal.metric], goal.titles[goal.metric]
+    return f'test {title} {value:.3f}, {row["seconds"]:.1f} s'
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -1,10 +1,11 @@
-"""Graphs by name: local files in many forms, and the embedded digits."""
+"""Graphs and sets by name: local files in many forms, embedded digits."""
 
 from torch_energy_graph.datasets.dgraph_fin import DGraphFin
 from torch_energy_graph.datasets.digits_outlier import DigitsOutlier
 from torch_energy_graph.datasets.elliptic_bitcoin import (
     EllipticBitcoinDataset,
 )
+from torch_energy_graph.datasets.feature_set import FeatureSet
 from torch_energy_graph.datasets.fraud_amazon import FraudAmazon
 from torch_energy_graph.datasets.fraud_yelp import FraudYelp
 from torch_energy_graph.datasets.gadbench import GADBenchDataset
@@ -20,22 +21,38 @@ from torch_energy_graph.datasets.registry import (
 from torch_energy_graph.datasets.roots import data_roots
 from torch_energy_graph.datasets.t_finance import TFinance
 from torch_energy_graph.datasets.t_social import TSocial
+from torch_energy_graph.datasets.temporal import TemporalSignal, load_temporal
+from torch_energy_graph.datasets.temporal_windows import (
+    PeriodScaler,
+    TemporalParts,
+    scaled_parts,
+    sliding_windows,
+    time_split,
+)
 
 __all__ = [
     'DGraphFin',
     'DatasetInfo',
     'DigitsOutlier',
     'EllipticBitcoinDataset',
+    'FeatureSet',
     'FraudAmazon',
     'FraudYelp',
     'GADBenchDataset',
     'NpzGraph',
+    'PeriodScaler',
     'TFinance',
     'TSocial',
+    'TemporalParts',
+    'TemporalSignal',
     'available',
     'data_roots',
     'find',
     'get',
     'info',
     'load',
+    'load_temporal',
+    'scaled_parts',
+    'sliding_windows',
+    'time_split',
 ]

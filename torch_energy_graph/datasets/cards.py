@@ -25,10 +25,18 @@ _SINGLE_RELATION = (
     'one of three relations, isolated nodes dropped: scores are not '
     'comparable with papers that use all relations'
 )
+_SET = "no edges; with '_knn' behind the name, those to the 5 nearest items"
 NOTES: dict[str, tuple[str, ...]] = {
     'digits_outlier': (
         'one class of the 8x8 digits thinned to rare anomalies, kNN graph of '
         'noisy images; no stored splits',
+    ),
+    'digits': (_SET,),
+    'mnist': ('the 10,000 test images alone', _SET),
+    '20news10': (
+        'ten of the twenty newsgroups, words in at least 5 % of the texts, as '
+        'in the DIFFormer paper',
+        _SET,
     ),
     'amazon_fraud_upu': (
         _SINGLE_RELATION + ' (U-P-U)',
@@ -105,6 +113,16 @@ ORIGINS: dict[str, tuple[str, str]] = {
     'digits_outlier': (
         'scikit-learn (UCI optical recognition of digits)',
         'scikit-learn BSD-3-Clause; data CC BY 4.0',
+    ),
+    'digits': (
+        'scikit-learn (UCI optical recognition of digits)',
+        'scikit-learn BSD-3-Clause; data CC BY 4.0',
+    ),
+    'mnist': ('MNIST, LeCun and Cortes', 'CC BY-SA 3.0'),
+    '20news10': (
+        '20 Newsgroups by date; CountVectorizer and TfidfTransformer of '
+        'scikit-learn',
+        'none stated (public Usenet posts)',
     ),
     'fraud_yelp': ('CARE-GNN, data/YelpChi.zip', _FRAUD_LICENCE),
     'fraud_amazon': ('CARE-GNN, data/Amazon.zip', _FRAUD_LICENCE),

@@ -137,7 +137,7 @@ def task_of(arrays: Arrays) -> str:
 
 def _to_data(arrays: Arrays) -> Data:
     data = Data(
-        x=torch.from_numpy(_features(arrays)),
+        x=torch.from_numpy(features_of(arrays)),
         edge_index=_integers(arrays, 'edge_index'),
         y=_integers(arrays, 'y'),
     )
@@ -153,7 +153,8 @@ def _to_data(arrays: Arrays) -> Data:
     return data
 
 
-def _features(arrays: Arrays) -> NDArray[np.float32]:
+def features_of(arrays: Arrays) -> NDArray[np.float32]:
+    """The array `x`, or the dense form of its CSR parts."""
     if 'x' in arrays:
         x = arrays['x']
     elif all(key in arrays for key in _CSR):

@@ -20,6 +20,7 @@ from torch_geometric.utils import (
 
 from torch_energy_graph.datasets.cards import NOTES, ORIGINS
 from torch_energy_graph.datasets.digits_outlier import DigitsOutlier
+from torch_energy_graph.datasets.feature_set import FEATURE_SETS, FeatureSet
 from torch_energy_graph.datasets.heterophilous import RAW_NAMES
 from torch_energy_graph.datasets.named import NAMED, Named
 from torch_energy_graph.datasets.npz_graph import (
@@ -41,7 +42,7 @@ __all__ = ['DatasetInfo', 'available', 'find', 'get', 'info', 'load']
 DIGITS = 'digits_outlier'
 _PEEKED = ('meta', 'y', 'edge_index', 'edge_ptr', 'node_labels', 'edges')
 
-Dataset = NpzGraph | StoredGraph | DigitsOutlier
+Dataset = NpzGraph | StoredGraph | DigitsOutlier | FeatureSet
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,9 @@ def get(name: str, root: Root = None) -> Dataset:
 
     Args:
         name (str): 'digits_outlier', the name of a graph with a class of its
-            own ('fraud_yelp', 'gadbench_reddit', ...), or an npz file name
-            without ending.
+            own ('fraud_yelp', 'gadbench_reddit', ...), of a set of images or
+            texts ('digits', 'digits_knn', ...), or an npz file name without
+            ending.
         root (str or Path, optional): Folder searched first.
             (default: :obj:`None`)
     """
@@ -94,13 +96,17 @@ def find(name: str, root: Root = None) -> Path | None:
 
 
 def available(root: Root = None) -> list[DatasetInfo]:
-    """Cards of all node-level graphs in the data folders, by name.
+    """Cards of all node-level graphs and sets in the data folders, by name.
 
     Args:
         root (str or Path, optional): Folder searched first.
             (default: :obj:`None`)
     """
     cards = {DIGITS: _embedded_card()}
+    for name in FEATURE_SETS:
+        if name in ORIGINS:  # once, also if there is one with a kNN graph
+            with contextlib.suppress(FileNotFoundError):
+                cards[name] = _set_card(name, FeatureSet.find(name, root))
     for name, entry in NAMED.items():
         with contextlib.suppress(FileNotFoundError):
             cards[name] = _named_card(entry, entry.find(root))
@@ -154,6 +160,9 @@ def _source(
 ) -> tuple[Path | None, Callable[[], Dataset]]:
     if name == DIGITS:
         return None, DigitsOutlier
+    if name in FEATURE_SETS:
+        path = FeatureSet.find(name, root)
+        return path, partial(FeatureSet, name, root)
     npz = partial(NpzGraph, name, root)
     if name not in NAMED:
         return find_npz(name, root), npz
@@ -180,7 +189,16 @@ def _card(name: str, ds: Dataset) -> DatasetInfo:
         return _npz_card(ds.path, ds.task, ds.meta)
     if isinstance(ds, StoredGraph):
         return _named_card(NAMED[name], ds.path)
+    if isinstance(ds, FeatureSet):
+        return _set_card(name, ds.path)
     return _embedded_card()
+
+
+def _set_card(name: str, path: Path | None) -> DatasetInfo:
+    base = name.removesuffix('_knn')
+    return DatasetInfo(
+        name, 'classification', *ORIGINS[base], NOTES[base], path
+    )
 
 
 def _embedded_card() -> DatasetInfo:

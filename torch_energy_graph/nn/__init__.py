@@ -1,6 +1,8 @@
 """With which weights: layers for PyTorch Geometric."""
 
+from .attention import DiffusionAttention
 from .conv import (
+    DIFFormerConv,
     EnergyAttentionConv,
     EnergyTransformerConv,
     HopfieldNetwork,
@@ -9,6 +11,8 @@ from .encoding import PeriodicEncoding
 from .norm import EnergyLayerNorm
 
 __all__ = [
+    'DIFFormerConv',
+    'DiffusionAttention',
     'EnergyAttentionConv',
     'EnergyLayerNorm',
     'EnergyTransformerConv',

@@ -1,7 +1,13 @@
 """Graph layers."""
 
+from .difformer_conv import DIFFormerConv
 from .energy_attention_conv import EnergyAttentionConv
 from .energy_transformer_conv import EnergyTransformerConv
 from .hopfield_network import HopfieldNetwork
 
-__all__ = ['EnergyAttentionConv', 'EnergyTransformerConv', 'HopfieldNetwork']
+__all__ = [
+    'DIFFormerConv',
+    'EnergyAttentionConv',
+    'EnergyTransformerConv',
+    'HopfieldNetwork',
+]

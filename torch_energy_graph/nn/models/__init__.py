@@ -1,5 +1,13 @@
 """Complete models."""
 
+from .difformer import DIFFormer
 from .energy_anomaly_detector import EnergyAnomalyDetector
+from .released import from_released_difformer
+from .temporal_difformer import TemporalDIFFormer
 
-__all__ = ['EnergyAnomalyDetector']
+__all__ = [
+    'DIFFormer',
+    'EnergyAnomalyDetector',
+    'TemporalDIFFormer',
+    'from_released_difformer',
+]

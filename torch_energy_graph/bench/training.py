@@ -1,0 +1,238 @@
+"""One model on one split, with its files: what ``teg train`` does.
+
+The folder of a training holds ``train.json`` (what is trained), the last
+state (see :mod:`torch_energy_graph.train.checkpoint`), ``history.csv`` and,
+at the end, ``model.safetensors`` and ``result.json``.
+"""
+
+import csv
+import dataclasses
+import io
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from torch_geometric.data import Data
+
+from torch_energy_graph.bench.class_networks import get_class_network
+from torch_energy_graph.bench.coerce import ConfigError
+from torch_energy_graph.bench.config import NAME, read_tree, typed
+from torch_energy_graph.bench.evaluation import visible
+from torch_energy_graph.bench.goal import CLASSES
+from torch_energy_graph.bench.measure import environment
+from torch_energy_graph.bench.protocol import get_protocol
+from torch_energy_graph.bench.registry import (
+    load_task,
+    model_parameters,
+    require_dataset,
+    require_goal,
+)
+from torch_energy_graph.bench.split import Split
+from torch_energy_graph.train import (
+    ClassifierTrainer,
+    load_state,
+    save_state,
+    save_tensors,
+    write_atomic,
+)
+
+__all__ = ['TrainConfig', 'Training', 'load_train_config']
+
+Record = dict[str, Any]
+COLUMNS = ('epoch', 'loss', 'val_accuracy', 'val_loss')
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """One model on one split of one dataset.
+
+    Args:
+        task (str): What is trained; 'classification' of nodes.
+        name (str): Name of the training; its files lie in ``runs/<name>``
+            unless told otherwise.
+        dataset (str): Name of a dataset.
+        protocol (str): Name of a protocol for classes.
+        model (str): Name of a classifier.
+        params (dict[str, Any], optional): Its parameters.
+            (default: :obj:`None`)
+        split (int, optional): Index of the split. (default: :obj:`0`)
+        seed (int, optional): Seed of weights and dropout.
+            (default: :obj:`0`)
+        save_every (int, optional): Epochs between two saved states.
+            (default: :obj:`50`)
+    """
+
+    task: Literal['classification']
+    name: str
+    dataset: str
+    protocol: str
+    model: str
+    params: dict[str, Any] | None = None
+    split: int = 0
+    seed: int = 0
+    save_every: int = 50
+
+    def __post_init__(self) -> None:
+        if NAME.fullmatch(self.name) is None:
+            raise ConfigError(
+                "'name': expected letters, digits, '_' and '.' "
+                f"(got '{self.name}')"
+            )
+        if self.split < 0 or self.save_every < 1:
+            raise ConfigError(
+                f"expected 'split' >= 0 and 'save_every' >= 1 (got "
+                f'{self.split} and {self.save_every})'
+            )
+
+
+def load_train_config(
+    path: str | os.PathLike[str], overrides: Sequence[str] = ()
+) -> TrainConfig:
+    """Read the configuration of a training and check its names.
+
+    Args:
+        path (str or PathLike): A YAML file.
+        overrides (sequence of str, optional): ``a.b=c`` each.
+            (default: :obj:`()`)
+
+    Raises:
+        ConfigError: With file, key and what was expected.
+    """
+    config: TrainConfig = typed(read_tree(path, overrides), TrainConfig, path)
+    if get_protocol(config.protocol).goal is not CLASSES:
+        raise ConfigError(
+            f"{path}: protocol '{config.protocol}' is not about classes; use "
+            f"one that is, such as 'public'"
+        )
+    require_goal(config.model, CLASSES, config.protocol)
+    require_dataset(config.dataset)
+    params = model_parameters(
+        config.model, config.params or {}, f'{path}.params'
+    )
+    return dataclasses.replace(config, params=params)
+
+
+class Training:
+    """A training that can be interrupted after any epoch and go on.
+
+    Args:
+        config (TrainConfig): What to train, with all parameters.
+        folder (Path): Where its files lie; a state that is there is resumed
+            if it is of the same configuration.
+    """
+
+    def __init__(self, config: TrainConfig, folder: Path) -> None:
+        self.config, self.folder = config, folder
+        self._check_folder()
+        network = get_class_network(config.model)
+        task = load_task(config.dataset)
+        self.y = task.data.y.cpu().numpy()
+        self.split: Split = get_protocol(config.protocol).split(
+            task, config.split
+        )
+        graph: Data = visible(task.data, self.split)
+        params = network.params(**(config.params or {}))
+        self.trainer: ClassifierTrainer = network.trainer(
+            graph, self.split, config.seed, params
+        )
+        self.max_epochs = params.epochs
+        self.seconds = 0.0
+        state = load_state(folder)
+        if state is not None:
+            self.trainer.load(*state)
+            self.seconds = state[1]['seconds']
+        self.resumed_at = self.trainer.epoch
+
+    def run(
+        self,
+        progress: Callable[[Record | None], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Record | None:
+        """Train what is left; return the result, or None if stopped.
+
+        Args:
+            progress (callable, optional): Called after every epoch, with its
+                record if it was evaluated. (default: :obj:`None`)
+            stop (callable, optional): Asked after every epoch; the state is
+                saved then. (default: never)
+        """
+        result = self.folder / 'result.json'
+        if self.trainer.finished and result.exists():
+            row: Record = json.loads(result.read_text(encoding='utf-8'))
+            return row
+        if self.trainer.epoch == 0:
+            plan = dataclasses.asdict(self.config)
+            write_atomic(self.folder / 'train.json', _dump(plan))
+        while not self.trainer.finished:
+            start = time.perf_counter()
+            record = self.trainer.run_epoch()
+            self.seconds += time.perf_counter() - start
+            if progress is not None:
+                progress(record)
+            stopped = stop()
+            if stopped or self.trainer.epoch % self.config.save_every == 0:
+                self.save()
+            if stopped:
+                return None
+        self.save()
+        return self._finish()
+
+    def save(self) -> None:
+        """Write state and history."""
+        tensors, values = self.trainer.state()
+        save_state(self.folder, tensors, {**values, 'seconds': self.seconds})
+        file = io.StringIO()
+        writer = csv.DictWriter(file, COLUMNS, lineterminator='\n')
+        writer.writeheader()
+        writer.writerows(self.trainer.history)
+        write_atomic(self.folder / 'history.csv', file.getvalue())
+
+    def _finish(self) -> Record:
+        result = self.trainer.finish()
+        scores = np.asarray(result.scores)
+        CLASSES.check(scores, self.config.model, len(self.y))
+        split = self.split
+        row = {
+            **dataclasses.asdict(self.config),
+            **CLASSES.measure(self.y, scores, split.val, split.test),
+            'split_masks': split.fingerprint(),
+            'best_epoch': result.best_epoch,
+            'last_epoch': self.trainer.epoch,
+            'num_parameters': result.num_parameters,
+            'seconds': round(self.seconds, 3),
+            **environment(),
+        }
+        weights = self.trainer.model.state_dict()
+        save_tensors(self.folder / 'model.safetensors', weights)
+        write_atomic(self.folder / 'result.json', _dump(row))
+        return row
+
+    def _check_folder(self) -> None:
+        """Refuse the folder of another training."""
+        file = self.folder / 'train.json'
+        try:
+            stored = json.loads(file.read_text(encoding='utf-8'))
+        except FileNotFoundError:
+            return
+        except ValueError as error:
+            raise ConfigError(f"cannot read '{file}': {error}") from error
+        wanted = json.loads(_dump(dataclasses.asdict(self.config)))
+        if stored != wanted:
+            changed = sorted(
+                key
+                for key in {*stored, *wanted}
+                if stored.get(key) != wanted.get(key)
+            )
+            raise ConfigError(
+                f"'{self.folder}' holds a training with other settings "
+                f'({", ".join(changed)}); choose another folder with --out'
+            )
+
+
+def _dump(tree: Record) -> str:
+    return json.dumps(tree, indent=1, allow_nan=False) + '\n'

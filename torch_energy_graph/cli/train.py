@@ -1,0 +1,111 @@
+"""``teg train``: one model on one split, saved and resumed."""
+
+import shlex
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from torch_energy_graph.cli.output import Json, print_json
+
+__all__ = ['train']
+
+
+def train(
+    config: Annotated[Path, typer.Argument(help='A YAML configuration.')],
+    out: Annotated[
+        Path | None,
+        typer.Option(help='Folder of the files. [default: runs/NAME]'),
+    ] = None,
+    override: Annotated[
+        list[str] | None,
+        typer.Option(
+            '--set',
+            metavar='KEY=VALUE',
+            help='Override a key, such as params.num_layers=4.',
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Train a node classifier; a training that was stopped goes on."""
+    from tqdm import tqdm
+
+    from torch_energy_graph import bench
+
+    loaded = bench.load_train_config(config, override or ())
+    folder = out or Path('runs') / loaded.name
+    with bench.RunFolder(folder).lock():
+        training = bench.Training(loaded, folder)
+        if training.resumed_at:
+            typer.echo(
+                f'Going on after epoch {training.resumed_at}.', err=True
+            )
+        # disable=None: no bar unless standard error is a terminal
+        with (
+            tqdm(
+                total=training.max_epochs,
+                initial=training.resumed_at,
+                unit='epoch',
+                disable=None,
+            ) as bar,
+            _interruptible() as interrupted,
+        ):
+
+            def on_epoch(record: dict[str, Any] | None) -> None:
+                bar.update()
+                if record is not None:
+                    bar.set_postfix_str(
+                        f'loss {record["loss"]:.3f}, validation '
+                        f'{record["val_accuracy"]:.3f}'
+                    )
+
+            try:
+                result = training.run(on_epoch, lambda: bool(interrupted))
+            except KeyboardInterrupt:
+                result = None
+    if result is None:
+        typer.echo(
+            f'Interrupted; the last saved state is in {folder}. Go on with '
+            f'the same command: {_command(config, folder, override or ())}',
+            err=True,
+        )
+        raise typer.Exit(130)
+    if json:
+        print_json(result)
+        return
+    typer.echo(
+        f'{loaded.model} on {loaded.dataset}, {loaded.protocol} split '
+        f'{loaded.split}: test accuracy {result["test"]["accuracy"]:.4f}, '
+        f'validation {result["val"]["accuracy"]:.4f} at epoch '
+        f'{result["best_epoch"]} of {result["last_epoch"]}; files in {folder}'
+    )
+
+
+def _command(config: Path, folder: Path, override: Sequence[str]) -> str:
+    parts = ['teg', 'train', str(config), '--out', str(folder)]
+    for text in override:
+        parts += ['--set', text]
+    return shlex.join(parts)
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """Collect the first Ctrl-C or SIGTERM; a second one stops at once."""
+    received: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+        typer.echo('Stopping after this epoch ...', err=True)
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, note) for number in signals}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
