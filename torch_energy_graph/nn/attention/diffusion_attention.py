@@ -240,16 +240,14 @@ class DiffusionAttention(torch.nn.Module):
 
     def _one_graph(self, x: Tensor) -> Tensor:
         """Same as the direct form, without queries, keys and values."""
-        maps = [*_split(self.lin_query, self.heads)]
-        maps += _split(self.lin_key, self.heads)
-        maps += (
-            (None, None)
-            if self.lin_value is None
-            else _split(self.lin_value, self.heads)
-        )
+        query = _split(self.lin_query, self.heads)
+        key = _split(self.lin_key, self.heads)
+        value: Tuple[OptTensor, OptTensor] = (None, None)
+        if self.lin_value is not None:
+            value = _split(self.lin_value, self.heads)
         if self.normalize == 'global':
-            return gram_attention(x, *maps)
-        return unit_attention(x, *maps)
+            return gram_attention(x, *query, *key, *value)
+        return unit_attention(x, *query, *key, *value)
 
     def __repr__(self) -> str:
         return (

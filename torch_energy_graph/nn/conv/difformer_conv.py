@@ -202,10 +202,9 @@ class DIFFormerConv(MessagePassing):
                 f'graph, set use_graph=False'
             )
         fused = not self.is_watched()
-        cached = self._cached_edges if fused else None
-        if cached is not None and cached.scale.dtype == _computed(x):
-            cached.cache.check_size(x.size(0))
-            return cached
+        found = self._cached_edges if fused else None
+        if found is not None and found.is_for(x):
+            return found
         trained = edge_weight is not None and edge_weight.requires_grad
         if self.cached and trained:
             raise ValueError(
@@ -250,7 +249,3 @@ class DIFFormerConv(MessagePassing):
             f'kernel={self.attention.kernel!r}, '
             f'normalize={self.attention.normalize!r})'
         )
-
-
-def _computed(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)

@@ -1,4 +1,4 @@
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Tuple, cast
 
 import torch
 from torch import Tensor
@@ -26,14 +26,28 @@ class PropagationEdges(NamedTuple):
     scale: OptTensor  # [N]
     loop: OptTensor  # [N]
 
+    def is_for(self, x: Tensor) -> bool:
+        r"""Whether these are in the type that x is propagated in.
+
+        Raises:
+            ValueError: If they are of a graph of another size.
+        """
+        cache, scale = self._fused()
+        cache.check_size(x.size(0))
+        return scale.dtype == torch.promote_types(x.dtype, torch.float32)
+
     def propagate(self, x: Tensor) -> Tensor:
         r""":math:`\hat A x` on the fused path, :math:`[N, C]`."""
-        scale = self.scale.unsqueeze(-1)
+        cache, scale = self._fused()
+        scale = scale.unsqueeze(-1)
         nodes = x.to(scale.dtype) * scale
-        out = spmm(nodes, self.cache, self.weight)
+        out = spmm(nodes, cache, self.weight)
         if self.loop is not None:
             out = torch.addcmul(out, self.loop.unsqueeze(-1), nodes)
         return (out * scale).to(x.dtype)
+
+    def _fused(self) -> Tuple[GraphCache, Tensor]:
+        return cast(GraphCache, self.cache), cast(Tensor, self.scale)
 
 
 def propagation_edges(
