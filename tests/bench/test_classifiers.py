@@ -151,6 +151,7 @@ def test_a_tuned_gcn_has_norms_and_residuals(task, norm):
 
 def test_features_are_scaled_as_asked(task):
     task.data.x = task.data.x.abs().ceil() + torch.eye(3)[task.data.y]
+    before = task.data.x.clone()
     rows = trainer_of(task, 'mlp_cls', features='rows').graph.x
     torch.testing.assert_close(rows.sum(1), torch.ones(150))
     split = get_protocol('random-60-20-20').split(task, 0)
@@ -158,6 +159,7 @@ def test_features_are_scaled_as_asked(task):
     torch.testing.assert_close(scaled[split.train].mean(0), torch.zeros(3))
     raw = trainer_of(task, 'mlp_cls').graph.x
     assert torch.equal(raw, task.data.x)
+    assert torch.equal(raw, before)
 
 
 def test_a_split_without_classes_is_refused(task):

@@ -202,7 +202,7 @@ def _register(network: ClassNetwork) -> FitPredict:
 def _prepared(data: Data, split: Split, params: ClassParams) -> Data:
     data = copy.copy(data)
     if params.features == 'rows':
-        data = NormalizeFeatures()(data.clone())
+        data = NormalizeFeatures()(data)
     elif params.features == 'standard':
         data = Standardize().fit(data, split.train)(data)
     if params.undirected:
