@@ -1,5 +1,6 @@
 """What a benchmark is about: its measures, and which of them chooses."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ LARGEST_GAP = 1e-3  # of a sum of probabilities from 1
 
 
 @dataclass(frozen=True)
-class Goal:
+class Goal(ABC):
     """Measures of a kind of task.
 
     Attributes:
@@ -38,21 +39,21 @@ class Goal:
         """The measure that chooses."""
         return next(iter(self.titles))
 
+    @abstractmethod
     def check(self, scores: Scores, model: str, num_nodes: int) -> None:
         """Raise ValueError if scores are no probabilities of this goal."""
-        raise NotImplementedError
 
+    @abstractmethod
     def validate(
         self, y: Labels, scores: Scores, val: Tensor
     ) -> dict[str, float | None]:
         """Measure what tuning needs, on validation nodes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def measure(
         self, y: Labels, scores: Scores, val: Tensor, test: Tensor
     ) -> dict[str, Any]:
         """Return the measures under 'val' and 'test', and what they need."""
-        raise NotImplementedError
 
 
 class AnomalyGoal(Goal):
