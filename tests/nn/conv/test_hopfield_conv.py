@@ -231,13 +231,25 @@ LAYERS = {
     'edge_dim': ({'steps': 2, 'edge_dim': 3}, EDGE_ATTR),
     'entmax15': ({'steps': 2, 'separation': 'entmax15'}, None),
 }
-# what depends on the separation
-FEW = ('compiles', 'degenerate_graphs', 'dtypes', 'gradients')
+# what depends on edge features or on the separation
+FEW = (
+    'attention_explainer',
+    'autocast',
+    'compiles',
+    'degenerate_graphs',
+    'dtypes',
+    'edge_order',
+    'gnn_explainer',
+    'gradients',
+    'graph_cache',
+    'lazy_channels',
+    'sorted_edge_index',
+)
 PAIRS = [
     pytest.param(layer, check, id=f'{layer}-{name}')
     for layer in LAYERS
     for name, check in conv_checks('conv')
-    if layer != 'entmax15' or name in FEW
+    if layer == 'softmax' or name in FEW
 ]
 
 

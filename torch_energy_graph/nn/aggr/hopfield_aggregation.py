@@ -3,7 +3,7 @@ from typing import Optional, Tuple, Union
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import LayerNorm, Parameter
+from torch.nn import LayerNorm, Module, Parameter
 
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.dense.linear import Linear
@@ -326,7 +326,7 @@ class HopfieldAggregation(Aggregation):
     def _elements(self, x: Tensor) -> Tensor:
         """What keys and values are linear in, `[N, C]`."""
         norm = self.maps.norm_stored
-        if norm is None:
+        if not isinstance(norm, LayerNorm):
             return x
         return F.layer_norm(x, norm.normalized_shape, eps=norm.eps)
 
@@ -345,11 +345,11 @@ class HopfieldAggregation(Aggregation):
 HopfieldPooling = HopfieldAggregation
 
 
-def _folded(lin: Linear, norm: Optional[LayerNorm], heads: int) -> Tensor:
+def _folded(lin: Linear, norm: Optional[Module], heads: int) -> Tensor:
     """A map after the affine part of a norm, `[H, D, C + 1]`."""
     weight = lin.weight
     shift = weight.new_zeros(weight.size(0)) if lin.bias is None else lin.bias
-    if norm is not None:
+    if isinstance(norm, LayerNorm):
         shift = shift + weight @ norm.bias
         weight = weight * norm.weight
     folded = torch.cat([weight, shift.unsqueeze(-1)], dim=-1)

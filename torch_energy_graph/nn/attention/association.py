@@ -25,7 +25,9 @@ class Association(Protocol):
     :obj:`separation="softmax"` is :math:`\xi - \partial E / \partial \xi`.
     """
 
-    state: Tensor  # where the retrieval starts
+    @property
+    def state(self) -> Tensor:
+        """Where the retrieval starts."""
 
     def weights(self, state: Tensor) -> Tensor:
         """Association weights of states with their patterns."""

@@ -78,12 +78,12 @@ def _input_maps(
     maps: HopfieldProjection, given: Dict[str, Tensor]
 ) -> Dict[str, Tensor]:
     """Takes the maps of states, stored patterns and values out."""
-    lins = {
+    all_maps = {
         'lin_state': maps.lin_state,
         'lin_stored': maps.lin_stored,
         'lin_value': maps.lin_value,
     }
-    lins = {name: lin for name, lin in lins.items() if lin is not None}
+    lins = {name: lin for name, lin in all_maps.items() if lin is not None}
     sizes = [lin.out_channels for lin in lins.values()]
     found: Dict[str, Tensor] = {}
     for kind in ('weight', 'bias'):

@@ -91,6 +91,9 @@ class HopfieldMemory(Module):
 
     energy_contract = 'retrieval'
 
+    memories: Tensor
+    targets: OptTensor
+
     def __init__(
         self,
         in_channels: int,

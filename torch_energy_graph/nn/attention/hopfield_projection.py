@@ -35,6 +35,8 @@ def make_beta(beta: Beta, default: float, heads: int) -> Module:
 class _HeadValues(Module):
     """A fixed positive number for every head."""
 
+    values: Tensor
+
     def __init__(self, values: Union[Sequence[float], Tensor], heads: int):
         super().__init__()
         values = torch.as_tensor(values, dtype=torch.get_default_dtype())

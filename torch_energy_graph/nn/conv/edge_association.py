@@ -52,13 +52,15 @@ class EdgeAssociation:
     @property
     def cache(self) -> Optional[GraphCache]:
         r"""The sorted edges, if updates run on them."""
-        cached = isinstance(self.edge_index, GraphCache)
-        return self.edge_index if cached else None
+        if isinstance(self.edge_index, GraphCache):
+            return self.edge_index
+        return None
 
     def edges(self) -> Tensor:
         r"""The edges in the caller's order, :math:`[2, E]`."""
-        cache = self.cache
-        return self.edge_index if cache is None else cache.edge_index()
+        if isinstance(self.edge_index, GraphCache):
+            return self.edge_index.edge_index()
+        return self.edge_index
 
     def weights(self, state: Tensor) -> Tensor:
         r"""Association weights :math:`[E, H]`."""

@@ -193,7 +193,7 @@ class HopfieldConv(MessagePassing):
         out = out.flatten(1) if self.concat else out.mean(1)
         if self.lin_skip is not None:
             out = out + self.lin_skip(x_dst)
-        if not return_attention_weights:
+        if alpha is None or not return_attention_weights:
             return out
         return out, (found.edges(), alpha)
 
@@ -248,9 +248,9 @@ class HopfieldConv(MessagePassing):
         fused = fused and self.separation == 'softmax'
         if fused and self.edge_dim is None and not self._is_watched():
             size = keys.size(0), state.size(0)
-            edges = GraphCache.from_edge_index(edge_index, size)
-            self._edge_features(edge_attr, None, edges.num_edges)  # none
-            edge = None
+            cache = GraphCache.from_edge_index(edge_index, size)
+            edge = self._edge_features(edge_attr, None, cache.num_edges)
+            edges: Union[Tensor, GraphCache] = cache
         else:
             edges, value = coo_edges(edge_index)
             edge = self._edge_features(edge_attr, value, edges.size(1))
