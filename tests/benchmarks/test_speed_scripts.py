@@ -93,6 +93,27 @@ def test_scatter_softmax(run, tmp_path):
     assert sum(not row['note'] for row in rows) >= 6
 
 
+def test_hopfield_pooling(run, tmp_path):
+    out = tmp_path / 'rows.csv'
+    assert run('hopfield_pooling', '--out', str(out)) == 0
+    rows = read_csv(out)
+    assert {(row['bags'], row['steps']) for row in rows} == {
+        (bags, steps) for bags in ('uniform', 'skewed') for steps in '13'
+    }
+    for row in rows:
+        assert float(row['difference']) < 1e-5
+        assert float(row['train_cpu_s']) > 0
+
+
+def test_hopfield_pooling_memory(run, tmp_path):
+    out = tmp_path / 'rows.jsonl'
+    assert run('hopfield_pooling', '--memory', '--out', str(out)) == 0
+    (row,) = read_lines(out)
+    assert (row['num_bags'], row['size']) == (2, 1_000)
+    assert 0 < row['last_loss'] < row['first_loss'] < 10
+    assert row['peak_mib'] >= row['elements_mib']
+
+
 def test_et_epoch(run, tmp_path):
     out = tmp_path / 'rows.csv'
     assert run('et_epoch', '--epochs', '2', '--out', str(out)) == 0

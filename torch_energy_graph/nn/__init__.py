@@ -1,10 +1,20 @@
 """With which weights: layers for PyTorch Geometric."""
 
-from .attention import DiffusionAttention
+from .aggr import (
+    HopfieldAggregation,
+    HopfieldPooling,
+)
+from .attention import (
+    DiffusionAttention,
+    Hopfield,
+    HopfieldMemory,
+    load_hflayers_state_dict,
+)
 from .conv import (
     DIFFormerConv,
     EnergyAttentionConv,
     EnergyTransformerConv,
+    HopfieldConv,
     HopfieldNetwork,
 )
 from .encoding import PeriodicEncoding
@@ -16,6 +26,12 @@ __all__ = [
     'EnergyAttentionConv',
     'EnergyLayerNorm',
     'EnergyTransformerConv',
+    'Hopfield',
+    'HopfieldAggregation',
+    'HopfieldConv',
+    'HopfieldMemory',
     'HopfieldNetwork',
+    'HopfieldPooling',
     'PeriodicEncoding',
+    'load_hflayers_state_dict',
 ]

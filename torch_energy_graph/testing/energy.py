@@ -24,6 +24,7 @@ from torch_energy_graph.nn import EnergyLayerNorm
 
 from .errors import ContractError, require, require_close
 from .graphs import disjoint_union, standard_graphs
+from .retrieval import check_retrieval
 from .subject import EdgeInput
 
 __all__ = ['check_energy']
@@ -51,10 +52,14 @@ def check_energy(
     - The energy does not rise with the certified step, where the layer has
       one (``step_size='auto'``, or ``prepare`` and ``curvature``).
 
+    With ``energy_contract = 'retrieval'``, that every update is
+    :math:`\xi - \partial E / \partial \xi` and lowers E as much as it must;
+    see :mod:`.retrieval`.
+
     Args:
         layer (torch.nn.Module): A layer with ``energy_contract = 'exact'``
-            and a method ``energy``; layers without ``edge_index`` work, too.
-            It is copied, not changed.
+            or ``'retrieval'`` and a method ``energy``; layers without
+            ``edge_index`` work, too. It is copied, not changed.
         graphs (dict, optional): Graphs by name.
             (default: :func:`standard_graphs`)
         edge_inputs (dict, optional): Further inputs by keyword, each a
@@ -74,14 +79,19 @@ def check_energy(
         ValueError: If the layer promises no exact energy.
     """
     contract = getattr(layer, 'energy_contract', None)
-    if contract != 'exact':
+    if contract not in ('exact', 'retrieval'):
         raise ValueError(
             f"'check_energy' expects a layer with energy_contract = 'exact' "
-            f'(got {contract!r}); other layers promise no gradient'
+            f"or 'retrieval' (got {contract!r}); other layers promise no "
+            f'gradient'
         )
     layer = copy.deepcopy(layer).double().eval()
     channels = _channels(layer) if channels is None else channels
     graphs = standard_graphs(seed) if graphs is None else graphs
+    if contract == 'retrieval':
+        inputs = edge_inputs or {}
+        check_retrieval(layer, graphs, inputs, channels, seed, rtol)
+        return
     for inputs in _input_sets(layer, edge_inputs or {}):
         cases = [
             _Case(layer, name, graph, inputs, channels, seed + number)

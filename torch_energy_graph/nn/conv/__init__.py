@@ -3,11 +3,13 @@
 from .difformer_conv import DIFFormerConv
 from .energy_attention_conv import EnergyAttentionConv
 from .energy_transformer_conv import EnergyTransformerConv
+from .hopfield_conv import HopfieldConv
 from .hopfield_network import HopfieldNetwork
 
 __all__ = [
     'DIFFormerConv',
     'EnergyAttentionConv',
     'EnergyTransformerConv',
+    'HopfieldConv',
     'HopfieldNetwork',
 ]
