@@ -1,6 +1,12 @@
 """Sphinx configuration; the build needs no network."""
 
+import sys
+from pathlib import Path
+
 from torch_energy_graph import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+from _pictures import draw_all
 
 project = 'torch_energy_graph'
 author = 'torch_energy_graph contributors'
@@ -25,3 +31,7 @@ napoleon_numpy_docstring = False
 html_theme = 'furo'
 html_title = f'torch_energy_graph {version}'
 html_show_sphinx = False
+
+
+def setup(app):
+    app.connect('builder-inited', lambda app: draw_all())
