@@ -20,6 +20,7 @@ _SUBMODULES = (
     'losses',
     'metrics',
     'nn',
+    'ood',
     'ops',
     'testing',
     'train',

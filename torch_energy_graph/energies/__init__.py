@@ -9,6 +9,10 @@ from .binary import (
     ClassicHopfield,
     DenseAssociativeMemory,
 )
+from .classifier import (
+    free_energy,
+    free_energy_grad,
+)
 from .diffusion import (
     diffusion_change,
     diffusion_energy,
@@ -76,6 +80,8 @@ __all__ = [
     'diffusivity',
     'dirichlet_energy',
     'dirichlet_energy_grad',
+    'free_energy',
+    'free_energy_grad',
     'hopfield_associate',
     'hopfield_energy',
     'hopfield_energy_grad',
