@@ -10,6 +10,7 @@ from torch_energy_graph.datasets.fraud_amazon import FraudAmazon
 from torch_energy_graph.datasets.fraud_yelp import FraudYelp
 from torch_energy_graph.datasets.gadbench import GADBenchDataset
 from torch_energy_graph.datasets.npz_graph import NpzGraph
+from torch_energy_graph.datasets.npz_graph_set import NpzGraphSet
 from torch_energy_graph.datasets.registry import (
     DatasetInfo,
     available,
@@ -40,6 +41,7 @@ __all__ = [
     'FraudYelp',
     'GADBenchDataset',
     'NpzGraph',
+    'NpzGraphSet',
     'PeriodScaler',
     'TFinance',
     'TSocial',

@@ -12,17 +12,22 @@ from .attention import (
 )
 from .conv import (
     DIFFormerConv,
+    EdgeModulation,
     EnergyAttentionConv,
     EnergyTransformerConv,
     HopfieldConv,
     HopfieldNetwork,
 )
-from .encoding import PeriodicEncoding
+from .encoding import (
+    PeriodicEncoding,
+    RandomSigns,
+)
 from .norm import EnergyLayerNorm
 
 __all__ = [
     'DIFFormerConv',
     'DiffusionAttention',
+    'EdgeModulation',
     'EnergyAttentionConv',
     'EnergyLayerNorm',
     'EnergyTransformerConv',
@@ -33,5 +38,6 @@ __all__ = [
     'HopfieldNetwork',
     'HopfieldPooling',
     'PeriodicEncoding',
+    'RandomSigns',
     'load_hflayers_state_dict',
 ]
