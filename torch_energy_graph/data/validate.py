@@ -31,7 +31,7 @@ def check_graph(data: Data, binary: bool = True) -> None:
         raise TypeError(
             f"expected a 'torch_geometric.data.Data' graph (got "
             f"'{type(data).__name__}'); turn heterogeneous graphs into one "
-            f'with .to_homogeneous()'
+            f'with torch_energy_graph.data.from_hetero or .to_homogeneous()'
         )
     num_nodes = _check_features(data.x)
     _check_edges(data.edge_index, num_nodes)

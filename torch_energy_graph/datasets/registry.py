@@ -8,16 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from torch_geometric.data import Data
-from torch_geometric.utils import (
-    homophily,
-    is_undirected,
-    remove_self_loops,
-)
 
+from torch_energy_graph.data.facts import (
+    anomaly_homophily,
+    edge_homophily,
+    graph_counts,
+    label_counts,
+)
 from torch_energy_graph.datasets.cards import NOTES, ORIGINS
 from torch_energy_graph.datasets.digits_outlier import DigitsOutlier
 from torch_energy_graph.datasets.feature_set import FEATURE_SETS, FeatureSet
@@ -138,13 +136,14 @@ def info(name: str, root: Root = None) -> dict[str, Any]:
     """
     ds = get(name, root)
     data, card = ds[0], _card(name, ds)
+    anomalies, graph = card.task == 'anomaly', (data.edge_index, data.y)
     return {
         'name': name,
         'task': card.task,
-        **_counts(data),
-        **_label_counts(data.y, card.task),
-        'homophily': _homophily(data),
-        'anomaly_homophily': _anomaly_homophily(data, card.task),
+        **graph_counts(data),
+        **label_counts(data.y, anomalies),
+        'homophily': edge_homophily(*graph),
+        'anomaly_homophily': anomaly_homophily(*graph) if anomalies else None,
         'splits': {
             key: train.size(1) for key, (train, *_) in ds.splits.items()
         },
@@ -232,51 +231,3 @@ def _peek(path: Path) -> DatasetInfo | None:
     if not {'y', 'edge_index'} <= set(arrays) or 'edge_ptr' in arrays:
         return None
     return _npz_card(path, task_of(arrays), parse_meta(arrays, path))
-
-
-def _counts(data: Data) -> dict[str, Any]:
-    loops = data.edge_index[0] == data.edge_index[1]
-    edge_index, _ = remove_self_loops(data.edge_index)
-    seen = torch.zeros(data.num_nodes, dtype=torch.bool)
-    seen[edge_index.view(-1)] = True
-    return {
-        'num_nodes': data.num_nodes,
-        'num_edges': data.num_edges,
-        'num_features': data.num_features,
-        'num_self_loops': int(loops.sum()),
-        'num_isolated': int((~seen).sum()),
-        'undirected': is_undirected(data.edge_index, num_nodes=data.num_nodes),
-    }
-
-
-def _label_counts(y: Tensor, task: str) -> dict[str, Any]:
-    labels = y[y >= 0]
-    counts: dict[str, Any] = {
-        'num_labeled': labels.numel(),
-        'num_classes': labels.unique().numel(),
-    }
-    if task == 'anomaly':
-        anomalies = int(labels.sum())
-        counts['num_anomalies'] = anomalies
-        counts['prevalence'] = anomalies / max(1, labels.numel())
-    return counts
-
-
-def _labelled_edges(data: Data) -> Tensor:
-    known = (data.y >= 0)[data.edge_index].all(dim=0)
-    return data.edge_index[:, known]
-
-
-def _homophily(data: Data) -> float | None:
-    edge_index = _labelled_edges(data)
-    if edge_index.size(1) == 0:
-        return None
-    return float(homophily(edge_index, data.y, method='edge'))
-
-
-def _anomaly_homophily(data: Data, task: str) -> float | None:
-    src, dst = remove_self_loops(_labelled_edges(data))[0]
-    into = data.y[src[data.y[dst] == 1]]  # labels of anomalies' neighbours
-    if task != 'anomaly' or into.numel() == 0:
-        return None
-    return float(into.double().mean())
