@@ -18,6 +18,8 @@ from torch_energy_graph.bench.config import BenchConfig, Group, load_config
 from torch_energy_graph.bench.evaluation import evaluate
 from torch_energy_graph.bench.filters import select
 from torch_energy_graph.bench.goal import ANOMALIES, CLASSES, Goal
+from torch_energy_graph.bench.objective import LossConfig
+from torch_energy_graph.bench.ood import evaluate_training
 from torch_energy_graph.bench.protocol import (
     PROTOCOLS,
     GADBenchProtocol,
@@ -62,6 +64,7 @@ __all__ = [
     'Goal',
     'Group',
     'InductiveProtocol',
+    'LossConfig',
     'OfficialProtocol',
     'PROTOCOLS',
     'PerClassProtocol',
@@ -85,6 +88,7 @@ __all__ = [
     'diffusion',
     'energy',
     'evaluate',
+    'evaluate_training',
     'get_model',
     'get_protocol',
     'goal_of',

@@ -24,6 +24,7 @@ from torch_energy_graph.bench.sparse_features import network_input
 from torch_energy_graph.bench.split import Split
 from torch_energy_graph.train import (
     ClassifierTrainer,
+    Objective,
     TrainOptions,
     seed_everything,
 )
@@ -95,8 +96,36 @@ class ClassNetwork:
     build: Build
     edges: Edges
 
+    def prepare(self, data: Data, split: Split, params: ClassParams) -> Data:
+        """Return a loaded graph with its features scaled, in both directions.
+
+        Args:
+            data (Data): The graph as it was loaded.
+            split (Split): Whose training nodes scale the columns.
+            params (ClassParams): Parameters of the network.
+        """
+        data = copy.copy(data)
+        if params.features == 'rows':
+            data = NormalizeFeatures()(data)
+        elif params.features == 'standard':
+            data = Standardize().fit(data, split.train)(data)
+        if params.undirected:
+            data.edge_index = to_undirected(
+                data.edge_index, num_nodes=data.num_nodes
+            )
+        return data
+
+    def inputs(self, data: Data, params: ClassParams) -> dict[str, Any]:
+        """Return what the network is called with, of a prepared graph."""
+        return {'x': network_input(data.x), **self.edges(data, params)}
+
     def trainer(
-        self, data: Data, split: Split, seed: int, params: ClassParams
+        self,
+        data: Data,
+        split: Split,
+        seed: int,
+        params: ClassParams,
+        objective: Objective | None = None,
     ) -> ClassifierTrainer:
         """Draw a network and return what trains it.
 
@@ -105,25 +134,31 @@ class ClassNetwork:
             split (Split): With a number of classes.
             seed (int): Seed of weights, dropout and parts.
             params (ClassParams): Parameters of the network.
+            objective (callable, optional): What is minimised, see
+                :class:`~torch_energy_graph.train.ClassifierTrainer`.
+                (default: :obj:`None`)
         """
         if split.classes is None:
             raise ValueError(
                 f"'{self.name}' tells classes and the split tells anomalies; "
                 f"use a protocol for classes, such as 'public'"
             )
-        data = _prepared(data, split, params)
+        data = self.prepare(data, split, params)
         seed_everything(seed)
         model = self.build(data, split.classes, params).to(data.x.device)
-        whole = {'x': network_input(data.x), **self.edges(data, params)}
+        whole = self.inputs(data, params)
 
         def predict(model: torch.nn.Module, part: Data) -> Tensor:
             keywords = whole
             if 'n_id' in part:
                 keywords = {'x': part.x, **self.edges(part, params)}
+            elif part.x.requires_grad:  # sparse features have no gradient
+                keywords = {**whole, 'x': part.x}
             out: Tensor = model(**keywords)
             return out
 
-        names = {field.name for field in fields(TrainOptions)} - {'seed'}
+        names = {field.name for field in fields(TrainOptions)}
+        names -= {'seed', 'select'}
         options = {name: getattr(params, name) for name in names}
         return ClassifierTrainer(
             model,
@@ -132,6 +167,7 @@ class ClassNetwork:
             split.val,
             TrainOptions(**options, seed=seed),
             predict,
+            objective,
         )
 
     def __call__(
@@ -197,19 +233,6 @@ def _register(network: ClassNetwork) -> FitPredict:
     fit_predict.__doc__ = network.build.__doc__
     fit_predict.__signature__ = _signature(network.params)  # type: ignore[attr-defined]
     return register_model(network.name, CLASSES)(fit_predict)
-
-
-def _prepared(data: Data, split: Split, params: ClassParams) -> Data:
-    data = copy.copy(data)
-    if params.features == 'rows':
-        data = NormalizeFeatures()(data)
-    elif params.features == 'standard':
-        data = Standardize().fit(data, split.train)(data)
-    if params.undirected:
-        data.edge_index = to_undirected(
-            data.edge_index, num_nodes=data.num_nodes
-        )
-    return data
 
 
 def _signature(params: type[ClassParams]) -> inspect.Signature:

@@ -25,6 +25,7 @@ from torch_energy_graph.bench.config import NAME, read_tree, typed
 from torch_energy_graph.bench.evaluation import visible
 from torch_energy_graph.bench.goal import CLASSES
 from torch_energy_graph.bench.measure import environment
+from torch_energy_graph.bench.objective import LossConfig, objective_of
 from torch_energy_graph.bench.protocol import get_protocol
 from torch_energy_graph.bench.registry import (
     load_task,
@@ -33,6 +34,7 @@ from torch_energy_graph.bench.registry import (
     require_goal,
 )
 from torch_energy_graph.bench.split import Split
+from torch_energy_graph.ood import LabelShift
 from torch_energy_graph.train import (
     ClassifierTrainer,
     load_state,
@@ -65,6 +67,12 @@ class TrainConfig:
             (default: :obj:`0`)
         save_every (int, optional): Epochs between two saved states.
             (default: :obj:`50`)
+        loss (LossConfig, optional): What is minimised; the cross-entropy if
+            :obj:`None`. (default: :obj:`None`)
+        leave_out (tuple[int, ...], optional): Classes whose nodes stay in
+            the graph without a label, see
+            :class:`~torch_energy_graph.ood.LabelShift`.
+            (default: :obj:`()`)
     """
 
     task: Literal['classification']
@@ -76,6 +84,8 @@ class TrainConfig:
     split: int = 0
     seed: int = 0
     save_every: int = 50
+    loss: LossConfig | None = None
+    leave_out: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if NAME.fullmatch(self.name) is None:
@@ -129,18 +139,19 @@ class Training:
     def __init__(self, config: TrainConfig, folder: Path) -> None:
         self.config, self.folder = config, folder
         self._check_folder()
-        network = get_class_network(config.model)
-        task = load_task(config.dataset)
-        self.y = task.data.y.cpu().numpy()
-        self.split: Split = get_protocol(config.protocol).split(
-            task, config.split
+        self.network = get_class_network(config.model)
+        self.data, self.split = _graph_and_split(config)
+        self.y = self.data.y.cpu().numpy()
+        self.params = self.network.params(**(config.params or {}))
+        objective = None if config.loss is None else objective_of(config.loss)
+        self.trainer: ClassifierTrainer = self.network.trainer(
+            visible(self.data, self.split),
+            self.split,
+            config.seed,
+            self.params,
+            objective,
         )
-        graph: Data = visible(task.data, self.split)
-        params = network.params(**(config.params or {}))
-        self.trainer: ClassifierTrainer = network.trainer(
-            graph, self.split, config.seed, params
-        )
-        self.max_epochs = params.epochs
+        self.max_epochs = self.params.epochs
         self.seconds = 0.0
         state = load_state(folder)
         if state is not None:
@@ -222,6 +233,8 @@ class Training:
         except ValueError as error:
             raise ConfigError(f"cannot read '{file}': {error}") from error
         wanted = json.loads(_dump(dataclasses.asdict(self.config)))
+        # keys that older trainings do not name
+        stored = {'loss': None, 'leave_out': [], **stored}
         if stored != wanted:
             changed = sorted(
                 key
@@ -232,6 +245,23 @@ class Training:
                 f"'{self.folder}' holds a training with other settings "
                 f'({", ".join(changed)}); choose another folder with --out'
             )
+
+
+def _graph_and_split(config: TrainConfig) -> tuple[Data, Split]:
+    """Return the graph and the split, without the classes left out."""
+    task = load_task(config.dataset)
+    split: Split = get_protocol(config.protocol).split(task, config.split)
+    if not config.leave_out:
+        return task.data, split
+    data: Data = LabelShift(config.leave_out)(task.data)
+    known = data.y >= 0
+    return data, dataclasses.replace(
+        split,
+        train=split.train & known,
+        val=split.val & known,
+        test=split.test & known,
+        classes=int(data.y.max()) + 1,
+    )
 
 
 def _dump(tree: Record) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from torch_energy_graph import __version__
-from torch_energy_graph.cli import bench, data, doctor, ogb, train
+from torch_energy_graph.cli import bench, data, doctor, ogb, ood, train
 
 __all__ = ['app', 'main']
 
@@ -22,6 +22,7 @@ app.command('doctor')(doctor.doctor)
 app.add_typer(data.app, name='data')
 app.add_typer(bench.app, name='bench')
 app.command('train')(train.train)
+app.command('evaluate')(ood.evaluate)
 app.add_typer(ogb.app, name='ogb')
 
 

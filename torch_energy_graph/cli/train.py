@@ -4,6 +4,7 @@ import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,12 @@ import typer
 from torch_energy_graph.cli.output import Json, print_json
 
 __all__ = ['train']
+
+
+class Loss(str, Enum):
+    """Losses beside the cross-entropy."""
+
+    NGEBM = 'ngebm'
 
 
 def train(
@@ -28,6 +35,18 @@ def train(
             help='Override a key, such as params.num_layers=4.',
         ),
     ] = None,
+    loss: Annotated[
+        Loss | None,
+        typer.Option(help='What is minimised. [default: cross-entropy]'),
+    ] = None,
+    beta: Annotated[
+        float | None,
+        typer.Option(help="Weight of NG-EBM's gradient term; has no default."),
+    ] = None,
+    variance: Annotated[
+        float | None,
+        typer.Option(help="Weight of the energies' variance. [default: 0]"),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Train a node classifier; a training that was stopped goes on."""
@@ -35,7 +54,8 @@ def train(
 
     from torch_energy_graph import bench
 
-    loaded = bench.load_train_config(config, override or ())
+    override = [*(override or ()), *_loss_overrides(loss, beta, variance)]
+    loaded = bench.load_train_config(config, override)
     folder = out or Path('runs') / loaded.name
     with bench.RunFolder(folder).lock():
         training = bench.Training(loaded, folder)
@@ -69,7 +89,7 @@ def train(
     if result is None:
         typer.echo(
             f'Interrupted; the last saved state is in {folder}. Go on with '
-            f'the same command: {_command(config, folder, override or ())}',
+            f'the same command: {_command(config, folder, override)}',
             err=True,
         )
         raise typer.Exit(130)
@@ -82,6 +102,18 @@ def train(
         f'validation {result["val"]["accuracy"]:.4f} at epoch '
         f'{result["best_epoch"]} of {result["last_epoch"]}; files in {folder}'
     )
+
+
+def _loss_overrides(
+    loss: Loss | None, beta: float | None, variance: float | None
+) -> list[str]:
+    """Return the options of a loss as keys of the configuration."""
+    if loss is None:
+        if beta is not None or variance is not None:
+            raise typer.BadParameter('--beta and --variance need --loss')
+        return []
+    values = {'name': loss.value, 'beta': beta, 'variance': variance}
+    return [f'loss.{k}={v}' for k, v in values.items() if v is not None]
 
 
 def _command(config: Path, folder: Path, override: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from .conv import (
 from .encoding import (
     PeriodicEncoding,
     RandomSigns,
+    SequenceEmbedding,
 )
 from .norm import EnergyLayerNorm
 
@@ -39,5 +40,6 @@ __all__ = [
     'HopfieldPooling',
     'PeriodicEncoding',
     'RandomSigns',
+    'SequenceEmbedding',
     'load_hflayers_state_dict',
 ]

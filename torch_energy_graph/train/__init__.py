@@ -1,5 +1,18 @@
 """Training loops of node-level detectors and classifiers, and their files."""
 
+from torch_energy_graph.train.bag_folds import (
+    FoldResult,
+    bag_folds,
+    bag_learner,
+    cross_validate_bags,
+)
+from torch_energy_graph.train.bags import (
+    BagFit,
+    BagOptions,
+    BagTrainer,
+    bag_logits,
+    fit_bags,
+)
 from torch_energy_graph.train.checkpoint import (
     load_state,
     load_tensors,
@@ -10,19 +23,33 @@ from torch_energy_graph.train.checkpoint import (
 from torch_energy_graph.train.classifier import (
     ClassifierResult,
     ClassifierTrainer,
+    Objective,
     TrainOptions,
 )
 from torch_energy_graph.train.early_stopping import EarlyStopping
-from torch_energy_graph.train.loop import FitResult, fit
+from torch_energy_graph.train.loop import (
+    FitResult,
+    fit,
+)
 from torch_energy_graph.train.seed import seed_everything
 
 __all__ = [
+    'BagFit',
+    'BagOptions',
+    'BagTrainer',
     'ClassifierResult',
     'ClassifierTrainer',
     'EarlyStopping',
     'FitResult',
+    'FoldResult',
+    'Objective',
     'TrainOptions',
+    'bag_folds',
+    'bag_learner',
+    'bag_logits',
+    'cross_validate_bags',
     'fit',
+    'fit_bags',
     'load_state',
     'load_tensors',
     'save_state',

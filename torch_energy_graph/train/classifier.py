@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,9 +19,15 @@ from torch_energy_graph.data import check_graph
 from torch_energy_graph.loader import RandomPartitionLoader
 from torch_energy_graph.train.early_stopping import EarlyStopping
 
-__all__ = ['ClassifierResult', 'ClassifierTrainer', 'TrainOptions']
+__all__ = [
+    'ClassifierResult',
+    'ClassifierTrainer',
+    'Objective',
+    'TrainOptions',
+]
 
 Predict = Callable[[torch.nn.Module, Data], Tensor]
+Objective = Callable[[Callable[[Data], Tensor], Data, Tensor, Tensor], Tensor]
 Record = dict[str, Any]
 
 
@@ -35,7 +41,7 @@ class TrainOptions:
         lr (float, optional): Learning rate of Adam. (default: :obj:`0.01`)
         weight_decay (float, optional): L2 penalty. (default: :obj:`0.0`)
         patience (int, optional): Evaluations without a better validation
-            accuracy after which to stop; if :obj:`None`, never.
+            measure after which to stop; if :obj:`None`, never.
             (default: :obj:`None`)
         eval_every (int, optional): Epochs between two evaluations; the last
             epoch is always evaluated. (default: :obj:`1`)
@@ -46,6 +52,9 @@ class TrainOptions:
             instead of the full graph. (default: :obj:`None`)
         seed (int, optional): Seed of dropout and parts; the weights are drawn
             before, by the caller. (default: :obj:`0`)
+        select (str, optional): What is best on validation nodes,
+            :obj:`"accuracy"` or the cross-entropy, :obj:`"loss"`.
+            (default: :obj:`"accuracy"`)
     """
 
     epochs: int = 500
@@ -56,12 +65,17 @@ class TrainOptions:
     clip_norm: float | None = None
     num_parts: int | None = None
     seed: int = 0
+    select: Literal['accuracy', 'loss'] = 'accuracy'
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.eval_every < 1:
             raise ValueError(
                 f"expected 'epochs' and 'eval_every' >= 1 (got {self.epochs} "
                 f'and {self.eval_every})'
+            )
+        if self.select not in ('accuracy', 'loss'):
+            raise ValueError(
+                f"expected 'select' accuracy or loss (got {self.select!r})"
             )
 
 
@@ -85,14 +99,14 @@ class ClassifierResult:
 
 
 class ClassifierTrainer:
-    r"""Trains with Adam and keeps the epoch with the best validation accuracy.
+    r"""Trains with Adam and keeps the epoch that is best on validation nodes.
 
-    The loss is the cross-entropy of the training nodes. Evaluation runs the
-    full graph at once, in eval mode and without gradients: one pass needs the
-    activations of a few layers, :math:`O(N H + E)`, and models with all-pair
-    attention have no smaller exact one. Labels outside the two masks are
-    never read, and ``predict`` gets the graph without labels. The global
-    random state stays as it is.
+    The loss is the cross-entropy of the training nodes unless an objective is
+    given. Evaluation runs the full graph at once, in eval mode and without
+    gradients: one pass needs the activations of a few layers,
+    :math:`O(N H + E)`, and models with all-pair attention have no smaller
+    exact one. Labels outside the two masks are never read, and ``predict``
+    gets the graph without labels. The global random state stays as it is.
 
     Between two epochs, :meth:`state` is all that is needed to go on with the
     same numbers.
@@ -107,6 +121,11 @@ class ClassifierTrainer:
         predict (callable, optional): :obj:`predict(model, data)` giving
             logits :math:`[N, C]`; if :obj:`None`,
             :obj:`model(data.x, data.edge_index)`. (default: :obj:`None`)
+        objective (callable, optional): :obj:`objective(logits, part, mask,
+            y)` giving the loss of the training nodes :obj:`mask` of a graph
+            or part, where :obj:`logits(part)` runs the model, also on a copy
+            of the part with features that need a gradient. Labels outside
+            the mask are not to be read. (default: :obj:`None`)
     """
 
     def __init__(
@@ -117,6 +136,7 @@ class ClassifierTrainer:
         val_mask: Tensor,
         options: TrainOptions | None = None,
         predict: Predict | None = None,
+        objective: Objective | None = None,
     ) -> None:
         self.options = options or TrainOptions()
         check_graph(data, binary=False)
@@ -129,10 +149,14 @@ class ClassifierTrainer:
         self.graph = copy.copy(data)
         del self.graph.y
         self.predict = predict or _default_predict
+        self.objective = objective or _cross_entropy
         self.epoch = 0
         self.best_epoch = 0
         self.history: list[Record] = []
-        self._stopper = EarlyStopping(self.options.patience)
+        self._stopper = EarlyStopping(
+            self.options.patience,
+            'max' if self.options.select == 'accuracy' else 'min',
+        )
         seed = self.options.seed
         self._parts = Generator().manual_seed(seed)
         with self._random():
@@ -167,7 +191,7 @@ class ClassifierTrainer:
             return None
         record = {'epoch': self.epoch, 'loss': loss, **self._evaluate()}
         self.history.append(record)
-        if self._stopper.step(record['val_accuracy']):
+        if self._stopper.step(record[f'val_{self.options.select}']):
             self._best = copy.deepcopy(self.model.state_dict())
             self.best_epoch = self.epoch
         return record
@@ -247,7 +271,7 @@ class ClassifierTrainer:
             if count == 0:
                 continue
             self.optimizer.zero_grad()
-            loss = cross_entropy(self._logits(part)[mask], y[mask])
+            loss = self.objective(self._logits, part, mask, y)
             value = loss.item()
             if not math.isfinite(value):
                 raise self._diverged(f'loss {value}', epoch)
@@ -315,6 +339,12 @@ class ClassifierTrainer:
             f'training diverged in epoch {epoch} (got {what}, '
             f"lr={self.options.lr}); lower lr or set 'clip_norm'"
         )
+
+
+def _cross_entropy(
+    logits: Callable[[Data], Tensor], part: Data, mask: Tensor, y: Tensor
+) -> Tensor:
+    return cross_entropy(logits(part)[mask], y[mask])
 
 
 def _default_predict(model: torch.nn.Module, data: Data) -> Tensor:

@@ -3,13 +3,17 @@
 from .difformer import DIFFormer
 from .energy_anomaly_detector import EnergyAnomalyDetector
 from .energy_transformer import EnergyTransformer
+from .hopfield_classifier import HopfieldClassifier
 from .released import from_released_difformer
 from .temporal_difformer import TemporalDIFFormer
+from .wide_resnet import WideResNet
 
 __all__ = [
     'DIFFormer',
     'EnergyAnomalyDetector',
     'EnergyTransformer',
+    'HopfieldClassifier',
     'TemporalDIFFormer',
+    'WideResNet',
     'from_released_difformer',
 ]
