@@ -13,6 +13,7 @@ _SUBMODULES = (
     'bench',
     'data',
     'datasets',
+    'detect',
     'distributed',
     'dynamics',
     'energies',

@@ -4,7 +4,6 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,9 +20,9 @@ from torch_energy_graph.bench.registry import (
     register_model,
 )
 from torch_energy_graph.bench.split import Split
-from torch_energy_graph.losses import class_balance, weighted_bce_with_logits
+from torch_energy_graph.detect.members import fit_network
 from torch_energy_graph.nn.encoding import PeriodicEncoding
-from torch_energy_graph.train import FitResult, fit, seed_everything
+from torch_energy_graph.train import FitResult, seed_everything
 
 __all__ = ['NetworkParams', 'TrainParams', 'network']
 
@@ -163,30 +162,16 @@ class _Fitted:
         params = self.params
         seed_everything(seed)
         model = self._build(build)
-        weight = class_balance(self.data.y[split.train]) ** params.balance
-
-        def logits(model: torch.nn.Module, part: Data) -> Tensor:
-            whole = 'n_id' not in part
-            keywords = self.keywords if whole else self.edges(part, params)
-            out: Tensor = model(part.x, **keywords)
-            return out.view(-1)
-
-        result = fit(
+        result = fit_network(
             model,
             self.data,
             split.train,
             split.val,
-            epochs=params.epochs,
-            lr=params.lr,
-            weight_decay=params.weight_decay,
-            patience=params.patience,
-            eval_every=params.eval_every,
-            clip_norm=params.clip_norm,
-            num_parts=params.num_parts,
-            pointwise=not self.keywords,
-            loss=partial(weighted_bce_with_logits, pos_weight=weight),
-            predict=logits,
-            seed=seed,
+            lambda part: self.edges(part, params),
+            params,
+            params.num_parts,
+            seed,
+            self.keywords,
         )
         self.members.append(model)
         self.results.append(result)

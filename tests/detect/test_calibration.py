@@ -1,0 +1,79 @@
+import json
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.metrics import log_loss
+
+from torch_energy_graph.detect.calibration import (
+    IsotonicCalibration,
+    NoCalibration,
+    TemperatureCalibration,
+    calibration_from_dict,
+    fit_calibration,
+    log_odds,
+)
+from torch_energy_graph.metrics import expected_calibration_error
+
+
+@pytest.fixture
+def cases():
+    """Known probabilities, and what an over-confident model says."""
+    draw = np.random.default_rng(0)
+    z = draw.normal(-2, 1.5, 20_000)
+    y = (draw.random(z.size) < expit(z)).astype(int)
+    return y, expit(z), expit(2.5 * z)
+
+
+@pytest.mark.parametrize('method', ['temperature', 'isotonic'])
+def test_known_probabilities_come_back(cases, method):
+    y, truth, said = cases
+    fit, rest = slice(0, 10_000), slice(10_000, None)
+    calibration = fit_calibration(method, y[fit], said[fit])
+    prob = calibration(said[rest])
+    best = log_loss(y[rest], truth[rest])
+    before = log_loss(y[rest], said[rest])
+    assert log_loss(y[rest], prob) < before - 0.5 * (before - best)
+    assert log_loss(y[rest], prob) == pytest.approx(best, abs=0.005)
+    assert expected_calibration_error(y[rest], prob) < 0.02
+    assert expected_calibration_error(y[rest], said[rest]) > 0.03
+    if method == 'temperature':
+        assert calibration.temperature == pytest.approx(2.5, rel=0.05)
+
+
+def test_a_temperature_keeps_the_order():
+    prob = np.random.default_rng(1).random(50)
+    out = TemperatureCalibration(3.0)(prob)
+    assert np.array_equal(np.argsort(prob), np.argsort(out))
+    np.testing.assert_allclose(log_odds(out), log_odds(prob) / 3, atol=1e-12)
+
+
+def test_isotonic_by_hand_is_never_certain():
+    calibration = IsotonicCalibration.fit(
+        np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.6, 0.9])
+    )
+    out = calibration(np.array([0.0, 0.1, 0.5, 0.9, 1.0]))
+    np.testing.assert_allclose(out, [1 / 6, 1 / 6, 0.5, 5 / 6, 5 / 6])
+
+
+@pytest.mark.parametrize(
+    'calibration',
+    [
+        NoCalibration(),
+        TemperatureCalibration(1 / 3),
+        IsotonicCalibration(np.array([0.1, 1 / 3]), np.array([0.2, 0.7])),
+    ],
+)
+def test_json_keeps_every_bit(calibration):
+    stored = json.loads(json.dumps(calibration.to_dict()))
+    prob = np.random.default_rng(2).random(100)
+    assert np.array_equal(
+        calibration_from_dict(stored)(prob), calibration(prob)
+    )
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(ValueError, match='isotonic'):
+        fit_calibration('platt', np.array([0, 1]), np.array([0.1, 0.2]))
+    with pytest.raises(ValueError, match="no calibration 'platt'"):
+        calibration_from_dict({'method': 'platt'})
