@@ -243,8 +243,10 @@ def _counts(y: ArrayLike, prob: ArrayLike) -> _Counts:
             f'(got {int(negatives)} normal, {int(positives)} anomalous of '
             f'{labels.size} nodes); use a stratified validation set'
         )
-    fpr, tpr, threshold = roc_curve(labels, prob, drop_intermediate=False)
+    false_positive, tpr, threshold = roc_curve(
+        labels, prob, drop_intermediate=False
+    )
     # finite, so that it can be saved: just above all probabilities
     threshold[0] = np.nextafter(threshold[1], np.inf)
-    tp, fp = np.rint(tpr * positives), np.rint(fpr * negatives)
+    tp, fp = np.rint(tpr * positives), np.rint(false_positive * negatives)
     return _Counts(threshold, tp, fp, positives, negatives)
