@@ -27,6 +27,7 @@ autodoc_member_order = 'bysource'
 autodoc_typehints_format = 'short'
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True
 
 html_theme = 'furo'
 html_title = f'torch_energy_graph {version}'

@@ -48,10 +48,11 @@ Path_: TypeAlias = str | os.PathLike[str]
 class EnergyFraudDetector(ClassifierMixin, BaseEstimator):
     r"""Finds anomalous nodes: an estimator in the style of scikit-learn.
 
-    An ensemble of :class:`~torch_energy_graph.nn.models.\
-EnergyAnomalyDetector` on the features and their neighbour means. Training
-    stops by the AUPRC of validation nodes; these also give the calibration of
-    the probabilities and the threshold of decisions. The default settings are
+    An ensemble of
+    :class:`~torch_energy_graph.nn.models.EnergyAnomalyDetector` on the
+    features and their neighbour means. Training stops by the AUPRC of
+    validation nodes; these also give the calibration of the probabilities and
+    the threshold of decisions. The default settings are
     those of the benchmark's entry ``et``.
 
     A graph is a PyG :class:`~torch_geometric.data.Data` with :obj:`x`,
