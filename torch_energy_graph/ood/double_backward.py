@@ -164,7 +164,7 @@ def _gradients(
             found = torch.autograd.grad(
                 value, list(params.values()), allow_unused=True
             )
-    except (RuntimeError, NotImplementedError) as error:
+    except RuntimeError as error:
         raise RuntimeError(
             f'the model cannot be differentiated twice: {error}'
         ) from error
