@@ -70,7 +70,12 @@ def vit_of_size(num_parameters, **arguments):
     ]
     per_unit = sizes[1] - sizes[0]
     width = 1 + round((num_parameters - sizes[0]) / per_unit)
-    return OneBlockViT(**arguments, feedforward=max(width, 1))
+    if width < 1:
+        raise ValueError(
+            f'no vision transformer of these sizes has {num_parameters} '
+            f'parameters: the smallest has {sizes[0]}'
+        )
+    return OneBlockViT(**arguments, feedforward=width)
 
 
 def multiply_adds(model, images, mask):

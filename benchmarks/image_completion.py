@@ -1,9 +1,9 @@
 """Completion of MNIST with half of the patches hidden: the image table.
 
 Two networks of equal size (an energy transformer, one block of a vision
-transformer), each trained for the same time with the same batches and masks;
-and completions without training. All complete the same hidden patches, and
-all predictions are clipped to [0, 1].
+transformer), each trained for the same time with the same batches, masks and
+learning rate; and completions without training. All complete the same hidden
+patches, and all predictions are clipped to [0, 1].
 
     python benchmarks/image_completion.py --minutes 20
 
@@ -115,8 +115,7 @@ def build(method, args):
 def train(method, model, task, args):
     """Train for the time given; what is stopped is saved and goes on."""
     folder = args.work / _file_name(method)
-    rate = args.lr if method == ET else args.vit_lr
-    trainer = ImageTrainer(model, task.train, options(args, rate))
+    trainer = ImageTrainer(model, task.train, options(args))
     state = load_state(folder)
     if state is not None:
         trainer.load(*state)
@@ -135,12 +134,12 @@ def train(method, model, task, args):
     return trainer
 
 
-def options(args, lr):
+def options(args):
     return ImageTrainOptions(
         epochs=args.epochs,
         minutes=args.minutes,
         batch_size=args.batch_size,
-        lr=lr,
+        lr=args.lr,
         ratio=args.ratio,
         visible=args.visible,
         seed=args.seed,
@@ -226,12 +225,11 @@ def parse():
     add('--heads', type=int, default=8)
     add('--head-channels', type=int, default=16)
     add('--memories', type=int, default=128)
-    add('--steps', type=int, default=6, help='T')
+    add('--steps', type=int, default=3, help='T')
     add('--move-all', action='store_true', help='visible tokens, too')
-    add('--step-size', type=_step_size, default=0.1)
+    add('--step-size', type=_step_size, default=0.4)
     add('--batch-size', type=int, default=64)
-    add('--lr', type=float, default=1e-2, help='of the energy transformer')
-    add('--vit-lr', type=float, default=4e-3)
+    add('--lr', type=float, default=1e-2)
     add('--ratio', type=float, default=0.5, help='share of hidden patches')
     add('--visible', type=float, default=0.1, help='left visible in training')
     add('--train-images', type=int)
@@ -252,7 +250,7 @@ def parse():
     if args.small:
         args.dataset, args.patch_size, args.epochs = 'digits', 2, 1
         args.channels, args.steps, args.first = 8, 2, 5
-        args.heads, args.head_channels, args.memories = 2, 8, 8
+        args.heads, args.head_channels, args.memories = 2, 8, 16
         args.train_images, args.test_images = 64, 10
     args.command = 'python benchmarks/image_completion.py'
     for key in settings_of(args):

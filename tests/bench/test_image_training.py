@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -112,3 +113,9 @@ def test_folders_without_a_model(tmp_path):
     (tmp_path / 'train.json').write_text('{')
     with pytest.raises(ConfigError, match=r"cannot read '.*train\.json'"):
         load_image_model(tmp_path)
+
+
+def test_the_committed_configuration_fits():
+    root = Path(__file__).parents[2] / 'benchmarks' / 'configs'
+    config = load_image_config(root / 'image_mnist.yaml')
+    assert config.build().image_size == (28, 28)
