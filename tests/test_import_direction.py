@@ -12,6 +12,7 @@ PACKAGE = Path(torch_energy_graph.__file__).parent
 
 # A module may import from its own rank and from lower ones.
 LADDER = [
+    ['extras'],
     ['ops'],
     ['energies'],
     ['dynamics'],

@@ -23,6 +23,7 @@ _SUBMODULES = (
     'nn',
     'ood',
     'ops',
+    'plot',
     'testing',
     'train',
     'transforms',

@@ -12,6 +12,7 @@ from torch_energy_graph.detect.calibration import (
     calibration_from_dict,
     fit_calibration,
     log_odds,
+    probability_quality,
 )
 from torch_energy_graph.metrics import expected_calibration_error
 
@@ -39,6 +40,17 @@ def test_known_probabilities_come_back(cases, method):
     assert expected_calibration_error(y[rest], said[rest]) > 0.03
     if method == 'temperature':
         assert calibration.temperature == pytest.approx(2.5, rel=0.05)
+
+
+def test_quality_by_hand():
+    found = probability_quality([1, 0], np.array([0.75, 0.5]))
+    assert found == pytest.approx(
+        {
+            'ece': (0.25 + 0.5) / 2,
+            'brier': (0.25**2 + 0.5**2) / 2,
+            'nll': -np.log([0.75, 0.5]).mean(),
+        }
+    )
 
 
 def test_a_temperature_keeps_the_order():

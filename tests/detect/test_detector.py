@@ -15,7 +15,11 @@ from tests.detect.graphs import SMALL, fraud_graph
 from torch_energy_graph.bench.config import load_config
 from torch_energy_graph.bench.registry import get_model, model_parameters
 from torch_energy_graph.bench.split import Split
-from torch_energy_graph.detect import AlertBudget, EnergyFraudDetector
+from torch_energy_graph.detect import (
+    AlertBudget,
+    EnergyFraudDetector,
+    probability_quality,
+)
 from torch_energy_graph.metrics import auprc, best_macro_f1_threshold
 
 
@@ -83,6 +87,10 @@ def test_scores_decisions_and_threshold_fit_together(fitted, graph):
     assert fitted.threshold_ == best
     assert fitted.validation_['alarms'] == flagged[val].sum()
     assert fitted.score(graph, val) == auprc(y[val], prob[val, 1])
+    report = fitted.calibration_report(graph, val)
+    assert report['after'] == probability_quality(y[val], prob[val, 1])
+    assert report['before'] == probability_quality(y[val], expit(odds[val]))
+    assert fitted.validation_['ece'] == report['after']['ece']
     table = fitted.score_table(graph)
     assert np.array_equal(table['probability'], prob[:, 1])
     assert np.array_equal(table['std'], fitted.predict_std(graph))

@@ -14,10 +14,24 @@ from torch_energy_graph.bench.classes import (
     StoredProtocol,
 )
 from torch_energy_graph.bench.coerce import ConfigError
-from torch_energy_graph.bench.config import BenchConfig, Group, load_config
+from torch_energy_graph.bench.config import (
+    BenchConfig,
+    Group,
+    load_config,
+)
 from torch_energy_graph.bench.evaluation import evaluate
 from torch_energy_graph.bench.filters import select
-from torch_energy_graph.bench.goal import ANOMALIES, CLASSES, Goal
+from torch_energy_graph.bench.goal import (
+    ANOMALIES,
+    CLASSES,
+    Goal,
+)
+from torch_energy_graph.bench.image_training import (
+    ImageConfig,
+    ImageTraining,
+    load_image_config,
+    load_image_model,
+)
 from torch_energy_graph.bench.objective import LossConfig
 from torch_energy_graph.bench.ood import evaluate_training
 from torch_energy_graph.bench.protocol import (
@@ -46,14 +60,23 @@ from torch_energy_graph.bench.runner import (
     recheck,
     run,
 )
-from torch_energy_graph.bench.split import Protocol, Split
-from torch_energy_graph.bench.store import RunFolder, Unit
+from torch_energy_graph.bench.split import (
+    Protocol,
+    Split,
+)
+from torch_energy_graph.bench.store import (
+    RunFolder,
+    Unit,
+)
 from torch_energy_graph.bench.training import (
     TrainConfig,
     Training,
     load_train_config,
 )
-from torch_energy_graph.bench.tuning import Search, Tuning
+from torch_energy_graph.bench.tuning import (
+    Search,
+    Tuning,
+)
 
 __all__ = [
     'ANOMALIES',
@@ -63,6 +86,8 @@ __all__ = [
     'GADBenchProtocol',
     'Goal',
     'Group',
+    'ImageConfig',
+    'ImageTraining',
     'InductiveProtocol',
     'LossConfig',
     'OfficialProtocol',
@@ -94,6 +119,8 @@ __all__ = [
     'goal_of',
     'is_finished',
     'load_config',
+    'load_image_config',
+    'load_image_model',
     'load_task',
     'load_train_config',
     'plan',

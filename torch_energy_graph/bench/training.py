@@ -33,6 +33,11 @@ from torch_energy_graph.bench.registry import (
     require_dataset,
     require_goal,
 )
+from torch_energy_graph.bench.settings import (
+    check_settings,
+    dump,
+    write_settings,
+)
 from torch_energy_graph.bench.split import Split
 from torch_energy_graph.ood import LabelShift
 from torch_energy_graph.train import (
@@ -138,7 +143,7 @@ class Training:
 
     def __init__(self, config: TrainConfig, folder: Path) -> None:
         self.config, self.folder = config, folder
-        self._check_folder()
+        check_settings(folder, config, {'loss': None, 'leave_out': []})
         self.network = get_class_network(config.model)
         self.data, self.split = _graph_and_split(config)
         self.y = self.data.y.cpu().numpy()
@@ -177,8 +182,7 @@ class Training:
             row: Record = json.loads(result.read_text(encoding='utf-8'))
             return row
         if self.trainer.epoch == 0:
-            plan = dataclasses.asdict(self.config)
-            write_atomic(self.folder / 'train.json', _dump(plan))
+            write_settings(self.folder, self.config)
         while not self.trainer.finished:
             start = time.perf_counter()
             record = self.trainer.run_epoch()
@@ -220,31 +224,8 @@ class Training:
         }
         weights = self.trainer.model.state_dict()
         save_tensors(self.folder / 'model.safetensors', weights)
-        write_atomic(self.folder / 'result.json', _dump(row))
+        write_atomic(self.folder / 'result.json', dump(row))
         return row
-
-    def _check_folder(self) -> None:
-        """Refuse the folder of another training."""
-        file = self.folder / 'train.json'
-        try:
-            stored = json.loads(file.read_text(encoding='utf-8'))
-        except FileNotFoundError:
-            return
-        except ValueError as error:
-            raise ConfigError(f"cannot read '{file}': {error}") from error
-        wanted = json.loads(_dump(dataclasses.asdict(self.config)))
-        # keys that older trainings do not name
-        stored = {'loss': None, 'leave_out': [], **stored}
-        if stored != wanted:
-            changed = sorted(
-                key
-                for key in {*stored, *wanted}
-                if stored.get(key) != wanted.get(key)
-            )
-            raise ConfigError(
-                f"'{self.folder}' holds a training with other settings "
-                f'({", ".join(changed)}); choose another folder with --out'
-            )
 
 
 def _graph_and_split(config: TrainConfig) -> tuple[Data, Split]:
@@ -262,7 +243,3 @@ def _graph_and_split(config: TrainConfig) -> tuple[Data, Split]:
         test=split.test & known,
         classes=int(data.y.max()) + 1,
     )
-
-
-def _dump(tree: Record) -> str:
-    return json.dumps(tree, indent=1, allow_nan=False) + '\n'

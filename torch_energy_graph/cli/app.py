@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from torch_energy_graph import __version__
-from torch_energy_graph.cli import bench, data, doctor, ogb, ood, train
+from torch_energy_graph.cli import (
+    bench,
+    data,
+    doctor,
+    image,
+    ogb,
+    ood,
+    train,
+)
+from torch_energy_graph.cli.default_group import DefaultGroup
 
 __all__ = ['app', 'main']
 
@@ -21,7 +30,15 @@ app = typer.Typer(
 app.command('doctor')(doctor.doctor)
 app.add_typer(data.app, name='data')
 app.add_typer(bench.app, name='bench')
-app.command('train')(train.train)
+train_app = typer.Typer(
+    cls=DefaultGroup, help='Train a model.', no_args_is_help=True
+)
+train_app.command('nodes')(train.train)  # also without its name
+train_app.command('image')(image.train_image)
+app.add_typer(train_app, name='train')
+plot_app = typer.Typer(help='Draw pictures.', no_args_is_help=True)
+plot_app.command('image')(image.plot_image)
+app.add_typer(plot_app, name='plot')
 app.command('evaluate')(ood.evaluate)
 app.add_typer(ogb.app, name='ogb')
 

@@ -1,15 +1,14 @@
 """``teg train``: one model on one split, saved and resumed."""
 
 import shlex
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from torch_energy_graph.cli.interrupt import interruptible
 from torch_energy_graph.cli.output import Json, print_json
 
 __all__ = ['train']
@@ -71,7 +70,7 @@ def train(
                 unit='epoch',
                 disable=None,
             ) as bar,
-            _interruptible() as interrupted,
+            interruptible('epoch') as interrupted,
         ):
 
             def on_epoch(record: dict[str, Any] | None) -> None:
@@ -121,23 +120,3 @@ def _command(config: Path, folder: Path, override: Sequence[str]) -> str:
     for text in override:
         parts += ['--set', text]
     return shlex.join(parts)
-
-
-@contextmanager
-def _interruptible() -> Iterator[list[int]]:
-    """Collect the first Ctrl-C or SIGTERM; a second one stops at once."""
-    received: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-        typer.echo('Stopping after this epoch ...', err=True)
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, note) for number in signals}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -16,6 +16,10 @@ from torch_energy_graph.data.mat import (
     FraudMat,
     read_fraud_mat,
 )
+from torch_energy_graph.data.patches import (
+    grid_graph_to_image,
+    image_to_grid_graph,
+)
 from torch_energy_graph.data.preprocessing import (
     Preprocessing,
     TableWarning,
@@ -40,6 +44,8 @@ __all__ = [
     'from_hetero',
     'from_networkx',
     'from_pandas',
+    'grid_graph_to_image',
+    'image_to_grid_graph',
     'read_dgl_binary',
     'read_fraud_mat',
 ]

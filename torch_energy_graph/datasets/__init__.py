@@ -12,6 +12,10 @@ from torch_energy_graph.datasets.feature_set import FeatureSet
 from torch_energy_graph.datasets.fraud_amazon import FraudAmazon
 from torch_energy_graph.datasets.fraud_yelp import FraudYelp
 from torch_energy_graph.datasets.gadbench import GADBenchDataset
+from torch_energy_graph.datasets.images import (
+    ImageSet,
+    load_images,
+)
 from torch_energy_graph.datasets.npz_graph import NpzGraph
 from torch_energy_graph.datasets.npz_graph_set import NpzGraphSet
 from torch_energy_graph.datasets.registry import (
@@ -57,6 +61,7 @@ __all__ = [
     'FraudAmazon',
     'FraudYelp',
     'GADBenchDataset',
+    'ImageSet',
     'NpzGraph',
     'NpzGraphSet',
     'PeriodScaler',
@@ -75,6 +80,7 @@ __all__ = [
     'latch_bags',
     'load',
     'load_bags',
+    'load_images',
     'load_temporal',
     'read_repertoire',
     'scaled_parts',

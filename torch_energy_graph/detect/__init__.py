@@ -4,6 +4,7 @@ from torch_energy_graph.detect.calibration import (
     IsotonicCalibration,
     TemperatureCalibration,
     fit_calibration,
+    probability_quality,
 )
 from torch_energy_graph.detect.detector import EnergyFraudDetector
 from torch_energy_graph.detect.explain import Explanation
@@ -28,4 +29,5 @@ __all__ = [
     'TopK',
     'decision_report',
     'fit_calibration',
+    'probability_quality',
 ]

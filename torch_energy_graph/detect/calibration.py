@@ -15,10 +15,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
+from sklearn.metrics import brier_score_loss, log_loss
 
+from torch_energy_graph.metrics import expected_calibration_error
 from torch_energy_graph.ood import fit_temperature
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     'check_method',
     'fit_calibration',
     'log_odds',
+    'probability_quality',
 ]
 
 Floats = NDArray[np.float64]
@@ -164,3 +167,21 @@ def calibration_from_dict(values: Mapping[str, Any]) -> Calibration:
         )
         return IsotonicCalibration(knots, levels)
     raise ValueError(f'there is no calibration {values["method"]!r}')
+
+
+def probability_quality(y: ArrayLike, prob: Floats) -> dict[str, float]:
+    """How far probabilities of an anomaly can be taken at their word.
+
+    Args:
+        y (array_like): Labels 0 or 1, [N].
+        prob (array_like): Probabilities, [N].
+
+    Returns:
+        dict: ``ece`` (15 bins of equal mass), ``brier`` (mean squared error)
+        and ``nll`` (mean negative log-likelihood); all better when lower.
+    """
+    return {
+        'ece': expected_calibration_error(y, prob),
+        'brier': float(brier_score_loss(y, prob, pos_label=1)),
+        'nll': float(log_loss(y, prob, labels=[0, 1])),
+    }

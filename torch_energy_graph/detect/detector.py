@@ -19,11 +19,13 @@ from torch_energy_graph.detect.calibration import (
     check_method,
     fit_calibration,
     log_odds,
+    probability_quality,
 )
 from torch_energy_graph.detect.ensemble import fit_ensemble
 from torch_energy_graph.detect.explain import Explanation, explain_node
 from torch_energy_graph.detect.graphs import (
     check_graph_like,
+    labelled,
     node_ids,
     read_fields,
     split_masks,
@@ -251,6 +253,7 @@ class EnergyFraudDetector(ClassifierMixin, BaseEstimator):
         self.validation_ = {
             **decision_report(y, prob, self.threshold_),
             'auprc': auprc(y, prob),
+            **probability_quality(y, prob),
         }
         return self
 
@@ -298,14 +301,34 @@ class EnergyFraudDetector(ClassifierMixin, BaseEstimator):
             mask (array_like, optional): Nodes to score, bool [N]; all
                 labelled ones if :obj:`None`. (default: :obj:`None`)
         """
-        y = data.y.cpu().numpy()
-        nodes = y >= 0
-        if mask is not None:
-            nodes &= np.asarray(mask, dtype=bool)
-        area = auprc(y[nodes], self.predict_proba(data)[nodes, 1])
+        y, nodes = labelled(data, mask)
+        area = auprc(y, self.predict_proba(data)[nodes, 1])
         if area is None:
             raise ValueError('expected normal and anomalous nodes to score')
         return area
+
+    def calibration_report(
+        self, data: Graph, mask: ArrayLike | None = None
+    ) -> dict[str, dict[str, float]]:
+        """Errors of the probabilities of labelled nodes.
+
+        See :func:`~torch_energy_graph.detect.probability_quality`.
+
+        Args:
+            data (Data or GraphTable): The graph, with labels.
+            mask (array_like, optional): Nodes to look at, bool [N]; all
+                labelled ones if :obj:`None`. (default: :obj:`None`)
+
+        Returns:
+            dict: ``before`` and ``after`` calibration.
+        """
+        y, nodes = labelled(data, mask)
+        raw = self._members(data).mean(axis=0)[nodes]
+        calibrated = self._fitted.calibration(raw)
+        return {
+            'before': probability_quality(y, raw),
+            'after': probability_quality(y, calibrated),
+        }
 
     def score_table(self, data: Graph) -> Any:
         """Id, probability, decision, uncertainty and energy of every node.

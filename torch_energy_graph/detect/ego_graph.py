@@ -1,10 +1,11 @@
 """A node among its neighbours, as a picture; needs matplotlib."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
+
+from torch_energy_graph.extras import require
 
 __all__ = ['draw_ego_graph']
 
@@ -58,11 +59,6 @@ def draw_ego_graph(
 
 
 def _new_axes() -> Any:
-    try:
-        figure = import_module('matplotlib.figure')
-    except ImportError as error:
-        raise ImportError(
-            "pictures need matplotlib: pip install 'torch-energy-graph[plot]'"
-        ) from error
+    figure = require('matplotlib.figure', 'plot', 'pictures')
     # a figure that no window knows about
     return figure.Figure(figsize=(5, 5), layout='constrained').subplots()

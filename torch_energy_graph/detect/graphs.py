@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 
@@ -14,6 +16,7 @@ from torch_energy_graph.ops import GraphCache
 __all__ = [
     'check_graph_like',
     'edge_keywords',
+    'labelled',
     'node_ids',
     'read_fields',
     'split_masks',
@@ -158,3 +161,14 @@ def _mask(name: str, mask: Any, y: Tensor) -> Tensor:
             f'{list(mask.shape)} of {mask.dtype}){more}'
         )
     return mask.cpu()
+
+
+def labelled(
+    data: Data | GraphTable, mask: ArrayLike | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Labels of the labelled nodes of a mask, and which nodes these are."""
+    y: NDArray[np.int64] = data.y.cpu().numpy()
+    nodes = y >= 0
+    if mask is not None:
+        nodes &= np.asarray(mask, dtype=bool)
+    return y[nodes], nodes

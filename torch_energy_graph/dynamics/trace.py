@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_energy_graph.extras import require
+
 __all__ = ['EnergyTrace']
 
 
@@ -64,15 +66,9 @@ class EnergyTrace:
         Raises:
             ImportError: If matplotlib is not installed.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "'EnergyTrace.plot' needs matplotlib: "
-                "pip install 'torch-energy-graph[plot]'"
-            ) from error
         if ax is None:
-            _, ax = plt.subplots()
+            pyplot = require('matplotlib.pyplot', 'plot', 'pictures')
+            _, ax = pyplot.subplots()
         ax.plot(torch.arange(self.num_steps + 1).numpy(), self.energy.cpu())
         ax.set_xlabel('step')
         ax.set_ylabel('energy')

@@ -13,6 +13,10 @@ from .classifier import (
     free_energy,
     free_energy_grad,
 )
+from .dense_attention import (
+    dense_attention_energy,
+    dense_attention_energy_grad,
+)
 from .diffusion import (
     diffusion_change,
     diffusion_energy,
@@ -73,6 +77,8 @@ __all__ = [
     'attention_energy_grad',
     'binary_capacity',
     'contraction_bound',
+    'dense_attention_energy',
+    'dense_attention_energy_grad',
     'diffusion_change',
     'diffusion_energy',
     'diffusion_energy_grad',

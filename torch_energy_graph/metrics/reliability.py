@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from torch_energy_graph.extras import require
+
 from .probabilities import check_probabilities, top_label
 
 __all__ = ['ReliabilityCurve', 'reliability_curve']
@@ -49,15 +51,9 @@ class ReliabilityCurve:
         Raises:
             ImportError: If matplotlib is not installed.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "'ReliabilityCurve.plot' needs matplotlib: "
-                "pip install 'torch-energy-graph[plot]'"
-            ) from error
         if ax is None:
-            _, ax = plt.subplots()
+            pyplot = require('matplotlib.pyplot', 'plot', 'pictures')
+            _, ax = pyplot.subplots()
         width = self.upper - self.lower
         ax.bar(self.lower, self.accuracy, width, align='edge', alpha=0.5)
         ax.plot(self.confidence, self.accuracy, 'o')

@@ -27,9 +27,19 @@ from torch_energy_graph.train.classifier import (
     TrainOptions,
 )
 from torch_energy_graph.train.early_stopping import EarlyStopping
+from torch_energy_graph.train.image import (
+    ImageTrainer,
+    ImageTrainOptions,
+    completion_error,
+    draw_masks,
+)
 from torch_energy_graph.train.loop import (
     FitResult,
     fit,
+)
+from torch_energy_graph.train.masking import (
+    BoxMasking,
+    ScatterMasking,
 )
 from torch_energy_graph.train.seed import seed_everything
 
@@ -37,17 +47,23 @@ __all__ = [
     'BagFit',
     'BagOptions',
     'BagTrainer',
+    'BoxMasking',
     'ClassifierResult',
     'ClassifierTrainer',
     'EarlyStopping',
     'FitResult',
     'FoldResult',
+    'ImageTrainOptions',
+    'ImageTrainer',
     'Objective',
+    'ScatterMasking',
     'TrainOptions',
     'bag_folds',
     'bag_learner',
     'bag_logits',
+    'completion_error',
     'cross_validate_bags',
+    'draw_masks',
     'fit',
     'fit_bags',
     'load_state',

@@ -8,10 +8,12 @@ from torch_energy_graph.transforms.scaling import (
     QuantileNormalize,
     Standardize,
 )
+from torch_energy_graph.transforms.to_grid_graph import ToGridGraph
 
 __all__ = [
     'FeatureEncoder',
     'PiecewiseLinearEncoding',
     'QuantileNormalize',
     'Standardize',
+    'ToGridGraph',
 ]

@@ -3,11 +3,12 @@
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from torch_energy_graph.extras import require
 
 __all__ = ['Frame', 'Table', 'nearest', 'require_pandas']
 
@@ -16,13 +17,7 @@ Frame = Any  # pandas.DataFrame; pandas has no types and may be absent
 
 def require_pandas() -> Any:
     """The module pandas; ImportError names the extra that brings it."""
-    try:
-        return import_module('pandas')
-    except ImportError as error:
-        raise ImportError(
-            f'tables need pandas ({error}); '
-            f"pip install 'torch-energy-graph[pandas]'"
-        ) from error
+    return require('pandas', 'pandas', 'tables')
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
