@@ -7,6 +7,9 @@ patches, and all predictions are clipped to [0, 1].
 
     python benchmarks/image_completion.py --minutes 20
 
+To choose settings, give `--validate 1000` and another `--work` and `--out`:
+the last training images, then not trained on, stand for the test images.
+
 What is interrupted goes on with the same command; `--again` starts anew.
 """
 
@@ -68,6 +71,9 @@ class Task:
         images = load_images(args.dataset, args.root)
         self.train = images.train[: args.train_images]
         self.test = images.test[: args.test_images]
+        if args.validate:  # no test image is seen
+            self.test = self.train[-args.validate :]
+            self.train = self.train[: -args.validate]
         self.first = min(args.first, len(self.test))
         self.shown = min(SHOWN, self.first)
         self.patch = args.patch_size
@@ -234,6 +240,7 @@ def parse():
     add('--visible', type=float, default=0.1, help='left visible in training')
     add('--train-images', type=int)
     add('--test-images', type=int)
+    add('--validate', type=int, help='test on so many training images')
     add('--first', type=int, default=1000, help='for in-painting')
     add('--seed', type=int, default=0)
     add('--threads', type=int, default=2)

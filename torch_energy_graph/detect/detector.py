@@ -1,6 +1,7 @@
 """From a graph or tables to calibrated probabilities and decisions."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -197,6 +198,7 @@ class EnergyFraudDetector(ClassifierMixin, BaseEstimator):
         train_mask: Tensor | None = None,
         val_mask: Tensor | None = None,
         checkpoint: Path_ | None = None,
+        progress: Callable[[dict[str, Any]], None] | None = None,
     ) -> 'EnergyFraudDetector':
         r"""Learn from the labelled nodes of a graph.
 
@@ -212,6 +214,8 @@ class EnergyFraudDetector(ClassifierMixin, BaseEstimator):
             checkpoint (str or PathLike, optional): Folder of finished
                 networks. A fit that was stopped, in whatever way, goes on
                 from there and ends in the same state. (default: :obj:`None`)
+            progress (callable, optional): Called with every record of
+                ``history_`` when it is made. (default: :obj:`None`)
 
         Raises:
             ValueError: If the graph, a mask or a setting cannot be used.
@@ -235,7 +239,9 @@ class EnergyFraudDetector(ClassifierMixin, BaseEstimator):
         if preprocessing is not None and 'edge_type' in graph:
             relations = len(preprocessing.relations_)
         folder = None if checkpoint is None else Path(checkpoint)
-        fitted = fit_ensemble(self, graph, train, val, relations, folder)
+        fitted = fit_ensemble(
+            self, graph, train, val, relations, folder, progress
+        )
         y = graph.y[val].cpu().numpy()
         seen = fitted.scores[val.numpy()]
         scorer = fitted.scorer

@@ -1,6 +1,6 @@
 """Fits the networks of a detector on one graph."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -55,6 +55,7 @@ def fit_ensemble(
     val: Tensor,
     num_relations: int | None,
     folder: Path | None,
+    progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Fitted:
     """Fit encodings and networks.
 
@@ -66,6 +67,8 @@ def fit_ensemble(
         num_relations (int, optional): Number of relations; those that occur
             if :obj:`None`.
         folder (Path, optional): For finished networks.
+        progress (callable, optional): Called with every record of the
+            history. (default: :obj:`None`)
     """
     _check(params)
     graph = graph.to(params.device)
@@ -103,6 +106,7 @@ def fit_ensemble(
                 params,
                 num_parts if num_parts > 1 else None,
                 seed,
+                progress=_numbered(i, progress),
             )
             checkpoint.add(member, result)
         members.append(member)
@@ -188,6 +192,15 @@ def _num_parts(
         num_memories=shape.num_memories,
         num_relations=shape.num_relations,
     )
+
+
+def _numbered(
+    i: int, progress: Callable[[dict[str, Any]], None] | None
+) -> Callable[[dict[str, Any]], None] | None:
+    """Add the number of a member to the records of its training."""
+    if progress is None:
+        return None
+    return lambda record: progress({'member': i, **record})
 
 
 def _history(results: list[FitResult]) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from torch_geometric.data import Data
-from torch_geometric.utils import k_hop_subgraph
 
 from torch_energy_graph.data.tables.table import require_pandas
 from torch_energy_graph.detect.attribution import feature_shares
@@ -17,6 +16,7 @@ from torch_energy_graph.detect.ego_graph import draw_ego_graph
 from torch_energy_graph.detect.energy_parts import energy_parts
 from torch_energy_graph.detect.graphs import edge_keywords
 from torch_energy_graph.detect.scorer import Scorer
+from torch_energy_graph.detect.surroundings import surroundings
 
 __all__ = ['Explanation', 'explain_node']
 
@@ -120,7 +120,8 @@ def explain_node(
         )
     if top < 0:
         raise ValueError(f"expected 'top' >= 0 neighbours (got {top})")
-    sub, near, i = _around(scorer, graph, ids.index(node))
+    sub, near, place = surroundings(scorer, graph, [ids.index(node)])
+    i = int(place)
     local = [ids[j] for j in near.tolist()]
     prepared = scorer.prepare(sub)
     energy, parts = _mean_parts(scorer, prepared, i)
@@ -142,20 +143,6 @@ def explain_node(
         num_evaluated,
         _features(scorer, prepared, i, names) if features else [],
     )
-
-
-def _around(
-    scorer: Scorer, graph: Data, node: int
-) -> tuple[Data, Tensor, int]:
-    """The subgraph that score and energy of a node depend on."""
-    # a step reads a neighbour's softmax, which reads its in-neighbours; the
-    # energy reads states of neighbours
-    radius = scorer.inputs.hops + 2 * scorer.shape.num_steps + 1
-    both = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
-    near, _, place, _ = k_hop_subgraph(
-        node, radius, both, num_nodes=graph.x.size(0)
-    )
-    return graph.subgraph(near), near, int(place)
 
 
 @torch.no_grad()

@@ -69,6 +69,7 @@ def fit_network(
     num_parts: int | None,
     seed: int,
     whole: dict[str, Any] | None = None,
+    progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> FitResult:
     """Train one network on a graph or on its random parts.
 
@@ -84,6 +85,8 @@ def fit_network(
         seed (int): Seed of dropout and parts.
         whole (dict, optional): The keywords of :obj:`data`, which are made
             once if :obj:`None`. (default: :obj:`None`)
+        progress (callable, optional): Called with every record of the
+            history. (default: :obj:`None`)
     """
     whole = keywords(data) if whole is None else whole
     weight = class_balance(data.y[train]) ** params.balance
@@ -110,6 +113,7 @@ def fit_network(
         loss=partial(weighted_bce_with_logits, pos_weight=weight),
         predict=logits,
         seed=seed,
+        progress=progress,
     )
 
 
