@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
+LINK = re.compile(r'\]\(([^)\s]+)\)')
 FENCE = re.compile(r'^```(.*)\n((?:.*\n)*?)```$', re.MULTILINE)
 
 
@@ -44,3 +45,12 @@ def test_readme_has_the_drop_in_example():
         if 'EnergyTransformerConv(64, 64)' in source
     }
     assert sizes == {12}
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.stem)
+def test_relative_links_lead_to_files(page):
+    for link in LINK.findall(FENCE.sub('', page.read_text('utf-8'))):
+        path = link.partition('#')[0]
+        if '://' in link or not path or path.startswith('pictures/'):
+            continue  # pictures are drawn by the build
+        assert (page.parent / path).exists(), link
