@@ -21,7 +21,7 @@ INSTALLED := $(VENV)/.installed
 NATIVE := $(shell find torch_energy_graph/csrc -type f)
 WHEELS := $(wildcard $(TEG_SHARED)/wheels/*.whl)
 
-.PHONY: demo test test-full lint docs bench sparse clean
+.PHONY: demo test test-full lint docs features bench sparse clean
 
 demo: $(INSTALLED)
 	$(BIN)/teg bench run benchmarks/configs/demo.yaml --out build/demo
@@ -44,6 +44,13 @@ lint: $(INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo 'make docs: ok, open build/docs/index.html'
+
+# the table of docs/features.md, from what the tests find
+features: $(INSTALLED)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --full tests/nn -k test_drop_in \
+	  --junitxml=build/features.xml
+	$(BIN)/python docs/_features.py build/features.xml
+	@echo 'make features: ok, see docs/features.md'
 
 bench: $(INSTALLED)
 	$(BIN)/teg bench run $(CONFIG) --out $(OUT)

@@ -80,12 +80,12 @@ def weights_of(method):
     return (0.5, 0.5) if which == 'released' else (float(which), 0.0)
 
 
-def chosen_beta(rows):
-    """The beta with the least validation NLL at seed 0, of those allowed.
+def chosen_beta(rows, seed=0):
+    """The beta with the least validation NLL at a seed, of those allowed.
 
     None if cross-entropy or all of NG-EBM failed there.
     """
-    first = [row for row in rows if row['seed'] == 0]
+    first = [row for row in rows if row['seed'] == seed]
     plain = [row for row in first if row['method'] == 'CE']
     tried = [row for row in first if row['method'] == 'NG-EBM']
     if not plain or not tried:

@@ -39,7 +39,7 @@ FEATURES = {
     '`GNNExplainer`': ('gnn_explainer',),
     '`AttentionExplainer`': ('attention_explainer',),
 }
-YES, SOME, NO = '✓', '(✓)', '–'
+YES, SOME, NO = '✓', '(✓)', '\N{EN DASH}'
 CASE = re.compile(r'test_drop_in\[(?P<id>[^\]]+)\]')
 
 

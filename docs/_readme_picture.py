@@ -1,6 +1,6 @@
 """Draws energy_descent.svg, the picture of the README.
 
-    python docs/_readme_picture.py
+python docs/_readme_picture.py
 """
 
 from pathlib import Path

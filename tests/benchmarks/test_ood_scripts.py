@@ -142,13 +142,13 @@ def test_calibration(run, root):
     assert rows[0]['accuracy'] == rows[1]['accuracy']
     assert rows[0]['epoch'] == '3' >= rows[2]['epoch']
     text = (root / 'out.md').read_text()
-    beta = re.search(r'Beta is (.*), chosen', text)[1]
+    beta = re.search(r'by split: (.*)\. All', text)[1]
     (best,) = (row for row in ngebm if row['beta'] == beta)
     line = next(x for x in text.splitlines() if x.startswith('| NG-EBM |'))
     assert f'| {100 * float(best["nll"]):.1f} |' in line
 
 
-def test_beta_is_chosen_at_seed_0(module):
+def test_beta_is_chosen_on_validation_nodes(module):
     choose = module('_ood_run').chosen_beta
 
     def row(method, accuracy, nll, beta='', seed=0):
@@ -165,6 +165,7 @@ def test_beta_is_chosen_at_seed_0(module):
         row('NG-EBM released', 0.61, 0.5, 0.5),
     ]
     assert choose(rows) == 0.3
+    assert choose([*rows, row('CE', 0.6, 0.0, seed=1)], seed=1) == 0.1
     assert choose([row('CE', 0.9, 0.0), *rows[1:]]) == 0.5  # none is allowed
     assert choose(rows[:1]) is None
     assert choose(rows[1:]) is None
