@@ -8,6 +8,7 @@ from sklearn.metrics import log_loss
 from torch_energy_graph.detect.calibration import (
     IsotonicCalibration,
     NoCalibration,
+    SigmoidCalibration,
     TemperatureCalibration,
     calibration_from_dict,
     fit_calibration,
@@ -26,7 +27,7 @@ def cases():
     return y, expit(z), expit(2.5 * z)
 
 
-@pytest.mark.parametrize('method', ['temperature', 'isotonic'])
+@pytest.mark.parametrize('method', ['sigmoid', 'temperature', 'isotonic'])
 def test_known_probabilities_come_back(cases, method):
     y, truth, said = cases
     fit, rest = slice(0, 10_000), slice(10_000, None)
@@ -40,6 +41,9 @@ def test_known_probabilities_come_back(cases, method):
     assert expected_calibration_error(y[rest], said[rest]) > 0.03
     if method == 'temperature':
         assert calibration.temperature == pytest.approx(2.5, rel=0.05)
+    if method == 'sigmoid':
+        assert calibration.slope == pytest.approx(0.4, rel=0.05)
+        assert calibration.shift == pytest.approx(0, abs=0.05)
 
 
 def test_quality_by_hand():
@@ -60,6 +64,25 @@ def test_a_temperature_keeps_the_order():
     np.testing.assert_allclose(log_odds(out), log_odds(prob) / 3, atol=1e-12)
 
 
+def test_a_sigmoid_repairs_the_prevalence(cases):
+    y, truth, _ = cases
+    said = expit(log_odds(truth) + 1.5)  # ten in a hundred where two are
+    calibration = fit_calibration('sigmoid', y, said)
+    assert calibration.shift == pytest.approx(-1.5, abs=0.1)
+    prob = calibration(said)
+    assert prob.mean() == pytest.approx(y.mean(), abs=1e-3)
+    assert np.array_equal(np.argsort(said), np.argsort(prob))
+
+
+def test_a_sigmoid_is_finite_without_errors_and_knows_no_better():
+    y, prob = np.array([0, 0, 1]), np.array([0.1, 0.2, 0.9])
+    sure = fit_calibration('sigmoid', y, prob)(prob)
+    # Platt's targets are 1/4 and 2/3
+    assert 0.2 < sure.min() < sure.max() < 0.7
+    wrong = fit_calibration('sigmoid', y, 1 - prob)(1 - prob)
+    np.testing.assert_allclose(wrong, (1 / 4 + 1 / 4 + 2 / 3) / 3)
+
+
 def test_isotonic_by_hand_is_never_certain():
     calibration = IsotonicCalibration.fit(
         np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.6, 0.9])
@@ -72,6 +95,7 @@ def test_isotonic_by_hand_is_never_certain():
     'calibration',
     [
         NoCalibration(),
+        SigmoidCalibration(1 / 3, -0.1),
         TemperatureCalibration(1 / 3),
         IsotonicCalibration(np.array([0.1, 1 / 3]), np.array([0.2, 0.7])),
     ],

@@ -65,6 +65,22 @@ def test_scikit_learns_conventions(fitted):
         detector.set_params(width=3)
 
 
+def test_progress_is_told_as_it_is_made(graph):
+    told = []
+    settings = {**SMALL, 'epochs': 4}
+    detector = EnergyFraudDetector(**settings)
+    detector.fit(graph, progress=told.append)
+    assert told == detector.history_
+    assert [row['member'] for row in told] == [0, 0, 1, 1]
+
+
+def test_edge_features_of_no_edges(fitted, graph):
+    empty = Data(x=graph.x[:3], edge_index=torch.empty(2, 0).long())
+    empty.edge_type = torch.empty(0).long()
+    empty.edge_attr = torch.empty(0, 2)
+    assert np.isfinite(fitted.predict_proba(empty)).all()
+
+
 @pytest.mark.parametrize(
     'method', ['predict', 'predict_proba', 'decision_function', 'score_table']
 )
@@ -77,8 +93,9 @@ def test_scores_decisions_and_threshold_fit_together(fitted, graph):
     prob = fitted.predict_proba(graph)
     np.testing.assert_allclose(prob.sum(axis=1), 1, atol=1e-15)
     odds = fitted.decision_function(graph)
-    temperature = fitted.scorer_.calibration.temperature
-    np.testing.assert_allclose(prob[:, 1], expit(odds / temperature))
+    slope = fitted.scorer_.calibration.slope
+    shift = fitted.scorer_.calibration.shift
+    np.testing.assert_allclose(prob[:, 1], expit(slope * odds + shift))
     flagged = fitted.predict(graph)
     assert np.array_equal(flagged, prob[:, 1] >= fitted.threshold_)
     assert fitted.predict(graph, threshold=0).all()

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 
@@ -96,3 +97,16 @@ def test_bytes_and_text_are_written_whole(tmp_path):
             content.encode() if isinstance(content, str) else content
         )
     assert len(list((tmp_path / 'new').iterdir())) == 1
+
+
+def test_a_full_disk_says_where(tmp_path, monkeypatch):
+    def full(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / 'file'
+    path.write_text('old')
+    monkeypatch.setattr('os.fsync', full)
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
+        write_atomic(path, 'new')
+    assert path.read_text() == 'old'
+    assert [*tmp_path.iterdir()] == [path]

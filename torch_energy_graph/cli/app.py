@@ -17,7 +17,10 @@ from torch_energy_graph.cli import (
     ood,
     train,
 )
-from torch_energy_graph.cli.default_group import DefaultGroup
+from torch_energy_graph.cli.fraud.explain import explain
+from torch_energy_graph.cli.fraud.predict import predict
+from torch_energy_graph.cli.fraud.train import train_tables
+from torch_energy_graph.cli.fraud.train_group import TrainGroup
 
 __all__ = ['app', 'main']
 
@@ -31,15 +34,18 @@ app.command('doctor')(doctor.doctor)
 app.add_typer(data.app, name='data')
 app.add_typer(bench.app, name='bench')
 train_app = typer.Typer(
-    cls=DefaultGroup, help='Train a model.', no_args_is_help=True
+    cls=TrainGroup, help='Train a model.', no_args_is_help=True
 )
 train_app.command('nodes')(train.train)  # also without its name
 train_app.command('image')(image.train_image)
+train_app.command('tables')(train_tables)  # also of a folder without it
 app.add_typer(train_app, name='train')
 plot_app = typer.Typer(help='Draw pictures.', no_args_is_help=True)
 plot_app.command('image')(image.plot_image)
 app.add_typer(plot_app, name='plot')
 app.command('evaluate')(ood.evaluate)
+app.command('predict')(predict)
+app.command('explain')(explain)
 app.add_typer(ogb.app, name='ogb')
 
 

@@ -1,4 +1,4 @@
-"""``teg evaluate``: calibration and energy scores of a training."""
+"""``teg evaluate``: what the scores of a training tell."""
 
 from enum import Enum
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from torch_energy_graph.cli.fraud.evaluate import evaluate_tables
 from torch_energy_graph.cli.output import Json, print_json
 
 __all__ = ['evaluate']
@@ -29,9 +30,26 @@ def evaluate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help='Seed of the shifted graphs.')] = 0,
+    tables: Annotated[
+        Path | None,
+        typer.Option(help='Where the tables of a training on tables are now.'),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Measure calibration and energy scores of a finished training."""
+    """Measure a finished training on its test nodes.
+
+    Of a classifier: calibration and energy scores. Of a detector on tables:
+    scores beside trees, thresholds, calibration, and report.html.
+    """
+    from torch_energy_graph.bench.fraud.run import is_fraud_run
+
+    if is_fraud_run(folder):
+        if ood:
+            raise typer.BadParameter("'--ood' is for trained classifiers")
+        evaluate_tables(folder, tables, json)
+        return
+    if tables is not None:
+        raise typer.BadParameter("'--tables' is for trainings on tables")
     from torch_energy_graph.bench.ood import evaluate_training
 
     shifts = [shift.value for shift in ood or ()]

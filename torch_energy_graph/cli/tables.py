@@ -10,7 +10,14 @@ import typer
 if TYPE_CHECKING:
     from torch_energy_graph.data.tables import TableLayout
 
-__all__ = ['LayoutFields', 'Separator', 'is_table_folder', 'layout_of']
+__all__ = [
+    'LayoutFields',
+    'Separator',
+    'holds_tables',
+    'is_table_folder',
+    'layout_of',
+    'with_fields',
+]
 
 LayoutFields = Annotated[
     list[str] | None,
@@ -25,23 +32,31 @@ Separator = Annotated[
 ]
 
 
+def holds_tables(name: str) -> bool:
+    """Whether a name is a folder with a node table."""
+    return any(Path(name).glob('nodes.*'))
+
+
 def is_table_folder(name: str) -> bool:
     """Whether a name is a folder with a node table, or can only be a path."""
-    path = Path(name)
-    return any(path.glob('nodes.*')) or len(path.parts) > 1
+    return holds_tables(name) or len(Path(name).parts) > 1
 
 
 def layout_of(folder: Path, fields: Sequence[str]) -> 'TableLayout':
     """The layout of a folder: its ``layout.json``, then ``FIELD=VALUE``."""
+    from torch_energy_graph.data.tables.layout import read_layout
+
+    return with_fields(read_layout(folder / 'layout.json'), fields)
+
+
+def with_fields(layout: 'TableLayout', fields: Sequence[str]) -> 'TableLayout':
+    """A layout with some fields replaced, ``FIELD=VALUE``."""
     from torch_energy_graph.bench.coerce import (
         ConfigError,
         coerce,
         did_you_mean,
     )
-    from torch_energy_graph.data.tables.layout import (
-        TableLayout,
-        read_layout,
-    )
+    from torch_energy_graph.data.tables.layout import TableLayout
 
     types = get_type_hints(TableLayout)
     given = {}
@@ -55,4 +70,4 @@ def layout_of(folder: Path, fields: Sequence[str]) -> 'TableLayout':
         many = types[name] == tuple[str, ...]
         parts = value.split(',') if many else value
         given[name] = coerce(parts, types[name], f"--set '{text}'")
-    return replace(read_layout(folder / 'layout.json'), **given)
+    return replace(layout, **given)

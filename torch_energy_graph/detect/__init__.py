@@ -2,12 +2,14 @@
 
 from torch_energy_graph.detect.calibration import (
     IsotonicCalibration,
+    SigmoidCalibration,
     TemperatureCalibration,
     fit_calibration,
     probability_quality,
 )
 from torch_energy_graph.detect.detector import EnergyFraudDetector
 from torch_energy_graph.detect.explain import Explanation
+from torch_energy_graph.detect.stream import score_batches
 from torch_energy_graph.detect.threshold import (
     AlertBudget,
     CostMatrix,
@@ -25,9 +27,11 @@ __all__ = [
     'FBeta',
     'IsotonicCalibration',
     'MacroF1',
+    'SigmoidCalibration',
     'TemperatureCalibration',
     'TopK',
     'decision_report',
     'fit_calibration',
     'probability_quality',
+    'score_batches',
 ]

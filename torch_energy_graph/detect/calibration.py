@@ -1,13 +1,18 @@
 r"""Probabilities that mean what they say, learned on validation nodes.
 
-Temperature scaling divides the log odds by one number,
+Platt's sigmoid is a logistic regression on the log odds, and temperature
+scaling divides them by one number,
 
 .. math::
-    p' = \sigma\big( \operatorname{logit}(p) / T \big),              (1)
+    p' = \sigma\big( a \operatorname{logit}(p) + b \big), \qquad    (1)
 
-and keeps the order of the nodes. Isotonic regression fits any monotone map;
-it also repairs a wrong prevalence, wants more validation nodes, and makes
-ties.
+    p' = \sigma\big( \operatorname{logit}(p) / T \big).              (2)
+
+Both keep the order of the nodes; (1) also repairs a wrong prevalence.
+Isotonic regression fits any monotone map; it wants more validation nodes, and
+makes ties.
+
+J. Platt, *Probabilistic Outputs for Support Vector Machines*, 1999.
 """
 
 from collections.abc import Mapping
@@ -18,6 +23,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from torch_energy_graph.metrics import expected_calibration_error
@@ -28,6 +34,7 @@ __all__ = [
     'IsotonicCalibration',
     'Method',
     'NoCalibration',
+    'SigmoidCalibration',
     'TemperatureCalibration',
     'calibration_from_dict',
     'check_method',
@@ -37,16 +44,16 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Method: TypeAlias = Literal['temperature', 'isotonic'] | None
+Method: TypeAlias = Literal['sigmoid', 'temperature', 'isotonic'] | None
 _EPS = 1e-12
 
 
 def check_method(method: object) -> None:
     """ValueError if there is no such method."""
-    if method not in ('temperature', 'isotonic', None):
+    if method not in (*_METHODS, None):
         raise ValueError(
-            f"expected 'calibration' as 'temperature', 'isotonic' or None "
-            f'(got {method!r})'
+            f"expected 'calibration' as one of {list(_METHODS)} or None (got "
+            f'{method!r})'
         )
 
 
@@ -68,8 +75,52 @@ class NoCalibration:
         return {'method': None}
 
 
+class SigmoidCalibration:
+    r"""Logistic regression on the log odds, Eq. (1).
+
+    It is fitted to Platt's targets, (n + 1) / (n + 2) for the n anomalous
+    validation nodes and 1 / (m + 2) for the m normal ones, so that it stays
+    finite where both are told apart without an error.
+
+    Args:
+        slope (float): :math:`a \ge 0`; 0 if the scores tell nothing.
+        shift (float): :math:`b`.
+    """
+
+    def __init__(self, slope: float, shift: float) -> None:
+        self.slope, self.shift = slope, shift
+
+    @classmethod
+    def fit(cls, y: NDArray[Any], prob: Floats) -> 'SigmoidCalibration':
+        """The regression with the greatest likelihood."""
+        anomalous = np.asarray(y) == 1
+        n = anomalous.sum()
+        high, low = (n + 1) / (n + 2), 1 / (len(prob) - n + 2)
+        target = np.where(anomalous, high, low)
+        # a target between 0 and 1 is a node of both classes
+        z = np.tile(log_odds(prob), 2)[:, None]
+        model = LogisticRegression(C=np.inf).fit(
+            z,
+            np.repeat([1, 0], len(prob)),
+            np.concatenate([target, 1 - target]),
+        )
+        slope, shift = float(model.coef_[0, 0]), float(model.intercept_[0])
+        if slope <= 0:  # scores that mislead: the prevalence for all
+            slope, shift = 0.0, float(log_odds(np.array(target.mean())))
+        return cls(slope, shift)
+
+    def __call__(self, prob: Floats) -> Floats:
+        """Return calibrated probabilities."""
+        moved: Floats = expit(self.slope * log_odds(prob) + self.shift)  # (1)
+        return moved
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was learned, ready for JSON."""
+        return {'method': 'sigmoid', 'slope': self.slope, 'shift': self.shift}
+
+
 class TemperatureCalibration:
-    """Divides log odds by a temperature, Eq. (1).
+    """Divides log odds by a temperature, Eq. (2).
 
     Args:
         temperature (float): :math:`T > 0`; above 1, less confident.
@@ -88,7 +139,7 @@ class TemperatureCalibration:
 
     def __call__(self, prob: Floats) -> Floats:
         """Return calibrated probabilities."""
-        scaled: Floats = expit(log_odds(prob) / self.temperature)  # (1)
+        scaled: Floats = expit(log_odds(prob) / self.temperature)  # (2)
         return scaled
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,8 +182,16 @@ class IsotonicCalibration:
         }
 
 
+_METHODS: Mapping[str, Any] = {
+    'sigmoid': SigmoidCalibration,
+    'temperature': TemperatureCalibration,
+    'isotonic': IsotonicCalibration,
+}
 Calibration: TypeAlias = (
-    NoCalibration | TemperatureCalibration | IsotonicCalibration
+    NoCalibration
+    | SigmoidCalibration
+    | TemperatureCalibration
+    | IsotonicCalibration
 )
 
 
@@ -142,31 +201,33 @@ def fit_calibration(
     """Learn a calibration on validation nodes.
 
     Args:
-        method (str, optional): 'temperature', 'isotonic' or :obj:`None`.
+        method (str, optional): 'sigmoid', 'temperature', 'isotonic' or
+            :obj:`None`.
         y (ndarray): Labels 0 or 1, :math:`[N]`.
         prob (ndarray): Probabilities of an anomaly, :math:`[N]`.
     """
     check_method(method)
     if method is None:
         return NoCalibration()
-    if method == 'temperature':
-        return TemperatureCalibration.fit(y, prob)
-    return IsotonicCalibration.fit(y, prob)
+    return _METHODS[method].fit(y, prob)
 
 
 def calibration_from_dict(values: Mapping[str, Any]) -> Calibration:
     """What ``to_dict`` was called on; ValueError if there is no such."""
-    if values['method'] is None:
+    method = values['method']
+    if method is None:
         return NoCalibration()
-    if values['method'] == 'temperature':
+    if method == 'sigmoid':
+        return SigmoidCalibration(values['slope'], values['shift'])
+    if method == 'temperature':
         return TemperatureCalibration(float(values['temperature']))
-    if values['method'] == 'isotonic':
+    if method == 'isotonic':
         knots, levels = (
             np.array(values[key], dtype=np.float64)
             for key in ('knots', 'values')
         )
         return IsotonicCalibration(knots, levels)
-    raise ValueError(f'there is no calibration {values["method"]!r}')
+    raise ValueError(f'there is no calibration {method!r}')
 
 
 def probability_quality(y: ArrayLike, prob: Floats) -> dict[str, float]:

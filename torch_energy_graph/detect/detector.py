@@ -107,8 +107,8 @@ class EnergyFraudDetector(ClassifierMixin, BaseEstimator):
         max_memory_gib (float, optional): What "auto" may plan with; half of
             what is free if :obj:`None`. (default: :obj:`None`)
         ensemble (int, optional): Number of networks. (default: :obj:`3`)
-        calibration (str, optional): "temperature", "isotonic" or
-            :obj:`None`. (default: :obj:`"temperature"`)
+        calibration (str, optional): "sigmoid", "temperature", "isotonic" or
+            :obj:`None`. (default: :obj:`"sigmoid"`)
         threshold (str, float or target, optional): "macro_f1", a fixed
             number, or a target: :class:`MacroF1`, :class:`FBeta`,
             :class:`CostMatrix`, :class:`TopK`, :class:`AlertBudget`.
@@ -157,7 +157,7 @@ class EnergyFraudDetector(ClassifierMixin, BaseEstimator):
         num_parts: int | Literal['auto'] = 'auto',
         max_memory_gib: float | None = None,
         ensemble: int = 3,
-        calibration: Method = 'temperature',
+        calibration: Method = 'sigmoid',
         threshold: float | Literal['macro_f1'] | Target = 'macro_f1',
         val_size: float = 0.25,
         random_state: int = 0,

@@ -52,7 +52,8 @@ def read_fields(
         graph.edge_type = _per_edge('edge_type', data.edge_type, edges)
     if edge_features and data.get('edge_attr') is not None:
         attr = _per_edge('edge_attr', data.edge_attr, edges)
-        attr = attr.view(edges.size(1), -1).to(data.x.dtype)
+        attr = attr.unsqueeze(-1) if attr.dim() == 1 else attr.flatten(1)
+        attr = attr.to(data.x.dtype)  # [E, D]
         if not bool(torch.isfinite(attr).all()):
             raise ValueError(
                 'expected finite edge_attr (got NaN or Inf); impute or drop '

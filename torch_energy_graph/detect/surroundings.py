@@ -32,6 +32,6 @@ def surroundings(
     radius = scorer.inputs.hops + 2 * scorer.shape.num_steps + 1
     both = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
     near, _, places, _ = k_hop_subgraph(
-        torch.tensor(nodes), radius, both, num_nodes=graph.x.size(0)
+        both.new_tensor(nodes), radius, both, num_nodes=graph.x.size(0)
     )
     return graph.subgraph(near), near, places

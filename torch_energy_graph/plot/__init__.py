@@ -5,6 +5,12 @@ from torch_energy_graph.plot.figures import (
     new_figure,
     png_bytes,
 )
+from torch_energy_graph.plot.fraud import (
+    plot_class_descent,
+    plot_precision_recall,
+    plot_reliability,
+    plot_roc,
+)
 from torch_energy_graph.plot.image import (
     label_columns,
     mosaic,
@@ -22,12 +28,16 @@ __all__ = [
     'label_columns',
     'mosaic',
     'new_figure',
+    'plot_class_descent',
     'plot_completion',
     'plot_contributions',
     'plot_descent_energy',
     'plot_images',
     'plot_memories',
     'plot_position_similarity',
+    'plot_precision_recall',
+    'plot_reliability',
+    'plot_roc',
     'plot_shares',
     'png_bytes',
 ]

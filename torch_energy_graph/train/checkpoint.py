@@ -39,6 +39,10 @@ def write_atomic(path: Path, content: str | bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:  # a full disk does not say where it is
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)

@@ -1,0 +1,1 @@
+"""A detector on a user's own tables, from training to reasons."""
