@@ -142,8 +142,9 @@ def rows_of(folder, units):
 
 
 def csv_text(rows):
-    """One line per row; absent values are empty."""
+    """One line per row; absent values are empty, and `_names` left out."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
+    columns = [key for key in columns if not key.startswith('_')]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator='\n')
     writer.writerow(columns)

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from torch_energy_graph.metrics import top_label_calibration_error
+
 BENCHMARKS = Path(__file__).parents[2] / 'benchmarks'
 
 
@@ -146,6 +148,27 @@ def test_calibration(run, root):
     (best,) = (row for row in ngebm if row['beta'] == beta)
     line = next(x for x in text.splitlines() if x.startswith('| NG-EBM |'))
     assert f'| {100 * float(best["nll"]):.1f} |' in line
+
+
+def test_pooled_errors_are_those_of_all_rows(module):
+    script = module('calibration_graph')
+    draw = np.random.default_rng(0)
+    prob = draw.dirichlet([1.0, 1.0, 1.0], size=300)
+    y = draw.integers(3, size=300)
+    rows = [
+        {'_bins': script.bins_of(y[part], prob[part])}
+        for part in (slice(0, 90), slice(90, 300))
+    ]
+    expected = top_label_calibration_error(y, prob, 20)
+    assert script.pooled_error(rows) == pytest.approx(expected, abs=1e-12)
+    sharp = np.array([[0.9, 0.1]] * 50)
+    mean = np.mean(
+        [
+            abs(np.random.default_rng(s).binomial(50, 0.9) / 50 - 0.9)
+            for s in range(2000)
+        ]
+    )
+    assert script.least_error(sharp) == pytest.approx(mean, rel=0.3)
 
 
 def test_beta_is_chosen_on_validation_nodes(module):
