@@ -16,7 +16,14 @@ CLASSES = {
     *('mlp_cls', 'gcn_cls', 'gcn_tuned', 'gcn_only', 'mean_gcn'),
     *('difformer', 'difformer_global'),
 }
-NEEDED = {'demo': ANOMALIES, 'fraud*': ANOMALIES, 'difformer_*': CLASSES}
+LABELS = {'xgb_agg', 'xgb_labels', 'et', 'et_labels'}  # pairs of rows
+NEEDED = {
+    'demo': ANOMALIES,
+    'fraud': ANOMALIES,
+    'fraud_smoke': ANOMALIES,
+    'fraud_labels': LABELS,
+    'difformer_*': CLASSES,
+}
 PATHS = [
     pytest.param(path, models, id=path.stem)
     for pattern, models in NEEDED.items()
