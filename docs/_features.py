@@ -21,7 +21,7 @@ LAYERS = {
     'HopfieldMemory': ('test_hopfield_memory', ''),
     'DIFFormerConv': ('test_contracts', 'difformer'),
     'DiffusionAttention': ('test_contracts', 'all_pairs'),
-    'EnergyTransformer': ('test_energy_transformer', ''),
+    'EnergyTransformer': ('test_energy_transformer_hosts', ''),
     'PyG GCNConv': ('test_contracts', 'pyg-gcn'),
     'PyG TransformerConv': ('test_contracts', 'pyg-transformer'),
 }
