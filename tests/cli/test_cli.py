@@ -5,6 +5,7 @@ import sys
 import pytest
 
 import torch_energy_graph
+from tests.cli.calls import run
 from torch_energy_graph.cli import main
 
 CONFIG = """
@@ -21,12 +22,6 @@ def config(tmp_path):
     path = tmp_path / 'demo.yaml'
     path.write_text(CONFIG)
     return path
-
-
-def run(capsys, *args):
-    code = main([str(arg) for arg in args])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_version(capsys):

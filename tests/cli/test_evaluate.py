@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from tests.cli.calls import run
 from torch_energy_graph.cli import main
 
 CONFIG = """
@@ -22,12 +23,6 @@ def folder(tmp_path_factory):
     args += ['--loss', 'ngebm', '--beta', '0.2', '--variance', '0.1']
     assert main([str(arg) for arg in args]) == 0
     return path / 'run'
-
-
-def run(capsys, *args):
-    code = main([str(arg) for arg in args])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_the_loss_is_in_the_files(folder):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from torch_energy_graph.cli import main
+from tests.cli.calls import run
 
 pytest.importorskip('matplotlib')
 
@@ -30,12 +30,6 @@ def config(tmp_path):
     path = tmp_path / 'tiny.yaml'
     path.write_text(CONFIG)
     return path
-
-
-def run(capsys, *args):
-    code = main([str(arg) for arg in args])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_train_then_again_then_plot(capsys, config, tmp_path):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from torch_energy_graph.cli import main
+from tests.cli.calls import run
 
 CONFIG = """
 task: classification
@@ -25,12 +25,6 @@ def config(tmp_path):
     path = tmp_path / 'digits.yaml'
     path.write_text(CONFIG)
     return path
-
-
-def run(capsys, *args):
-    code = main([str(arg) for arg in args])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_train_then_again(capsys, config, tmp_path):

@@ -1,13 +1,11 @@
 """``teg train image`` and ``teg plot image``: completion of images."""
 
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from torch_energy_graph.cli.interrupt import interruptible
+from torch_energy_graph.cli.interrupt import interruptible, stop_training
 from torch_energy_graph.cli.output import Json, print_json
 
 __all__ = ['plot_image', 'train_image']
@@ -70,12 +68,7 @@ def train_image(
             except KeyboardInterrupt:
                 result = None
     if result is None:
-        typer.echo(
-            f'Interrupted; the last saved state is in {folder}. Go on with '
-            f'the same command: {_command(config, folder, override or ())}',
-            err=True,
-        )
-        raise typer.Exit(130)
+        stop_training('teg train image', config, folder, override or ())
     if json:
         print_json(result)
         return
@@ -120,10 +113,3 @@ def plot_image(
         return
     for line in written:
         typer.echo(line)
-
-
-def _command(config: Path, folder: Path, override: Sequence[str]) -> str:
-    parts = ['teg', 'train', 'image', str(config), '--out', str(folder)]
-    for text in override:
-        parts += ['--set', text]
-    return shlex.join(parts)

@@ -1,13 +1,15 @@
 """Ctrl-C and SIGTERM as a wish to stop at the next good moment."""
 
+import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import typer
 
-__all__ = ['interruptible']
+__all__ = ['interruptible', 'stop_training']
 
 
 @contextmanager
@@ -32,3 +34,25 @@ def interruptible(unit: str) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def stop_training(
+    command: str, config: Path, folder: Path, override: Sequence[str]
+) -> NoReturn:
+    """Say how an interrupted training goes on, and end with 130.
+
+    Args:
+        command (str): Its words, such as 'teg train'.
+        config (Path): The configuration.
+        folder (Path): Where the state is.
+        override (sequence of str): What was given with --set.
+    """
+    parts = [*command.split(), str(config), '--out', str(folder)]
+    for text in override:
+        parts += ['--set', text]
+    typer.echo(
+        f'Interrupted; the last saved state is in {folder}. Go on with the '
+        f'same command: {shlex.join(parts)}',
+        err=True,
+    )
+    raise typer.Exit(130)

@@ -1,14 +1,12 @@
 """``teg train``: one model on one split, saved and resumed."""
 
-import shlex
-from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from torch_energy_graph.cli.interrupt import interruptible
+from torch_energy_graph.cli.interrupt import interruptible, stop_training
 from torch_energy_graph.cli.output import Json, print_json
 
 __all__ = ['train']
@@ -86,12 +84,7 @@ def train(
             except KeyboardInterrupt:
                 result = None
     if result is None:
-        typer.echo(
-            f'Interrupted; the last saved state is in {folder}. Go on with '
-            f'the same command: {_command(config, folder, override)}',
-            err=True,
-        )
-        raise typer.Exit(130)
+        stop_training('teg train', config, folder, override)
     if json:
         print_json(result)
         return
@@ -113,10 +106,3 @@ def _loss_overrides(
         return []
     values = {'name': loss.value, 'beta': beta, 'variance': variance}
     return [f'loss.{k}={v}' for k, v in values.items() if v is not None]
-
-
-def _command(config: Path, folder: Path, override: Sequence[str]) -> str:
-    parts = ['teg', 'train', str(config), '--out', str(folder)]
-    for text in override:
-        parts += ['--set', text]
-    return shlex.join(parts)
