@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torch_geometric.data import Data
 
-from torch_energy_graph.data import GraphTable, Preprocessing, check_graph
+from torch_energy_graph.data import GraphTable, check_graph
 from torch_energy_graph.data.tables.table import require_pandas
 from torch_energy_graph.detect.calibration import (
     Method,
@@ -30,6 +30,7 @@ from torch_energy_graph.detect.graphs import (
     node_ids,
     read_fields,
     split_masks,
+    training_graph,
 )
 from torch_energy_graph.detect.inputs import Encoding
 from torch_energy_graph.detect.scorer import Scorer
@@ -229,26 +230,20 @@ class EnergyFraudDetector(ClassifierMixin, BaseEstimator):
         train, val = split_masks(
             data, train_mask, val_mask, self.val_size, self.random_state
         )
-        preprocessing = None
-        if isinstance(data, GraphTable):
-            preprocessing = Preprocessing('raw').fit(data, train)
-            data = preprocessing.transform(data)
-        graph = read_fields(data, self.relations, self.edge_features)
-        graph.y = data.y.masked_fill(~(train | val).to(data.y.device), -1)
-        relations = None
-        if preprocessing is not None and 'edge_type' in graph:
-            relations = len(preprocessing.relations_)
+        given = training_graph(
+            data, train, val, self.relations, self.edge_features
+        )
         folder = None if checkpoint is None else Path(checkpoint)
         fitted = fit_ensemble(
-            self, graph, train, val, relations, folder, progress
+            self, given.graph, train, val, given.relations, folder, progress
         )
-        y = graph.y[val].cpu().numpy()
+        y = given.graph.y[val].cpu().numpy()
         seen = fitted.scores[val.numpy()]
         scorer = fitted.scorer
         scorer.calibration = fit_calibration(self.calibration, y, seen)
         prob = scorer.calibration(seen)
         self.scorer_ = scorer
-        self.preprocessing_ = preprocessing
+        self.preprocessing_ = given.preprocessing
         self.classes_ = np.array([0, 1])
         self.n_features_in_ = scorer.num_features
         self.num_parts_ = fitted.num_parts

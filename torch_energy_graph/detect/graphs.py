@@ -1,6 +1,6 @@
 """Graphs as the detector takes them: checked, and cut into two masks."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_geometric.data import Data
 
-from torch_energy_graph.data import GraphTable, check_graph
+from torch_energy_graph.data import GraphTable, Preprocessing, check_graph
 from torch_energy_graph.ops import GraphCache
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     'node_ids',
     'read_fields',
     'split_masks',
+    'training_graph',
 ]
 
 
@@ -173,3 +174,37 @@ def labelled(
     if mask is not None:
         nodes &= np.asarray(mask, dtype=bool)
     return y[nodes], nodes
+
+
+class TrainingGraph(NamedTuple):
+    """What a fit reads.
+
+    Attributes:
+        graph: Its fields; labels outside of the masks are -1.
+        preprocessing: Fitted on training nodes; :obj:`None` without tables.
+        relations: How many the tables name; :obj:`None` if they do not.
+    """
+
+    graph: Data
+    preprocessing: Preprocessing | None
+    relations: int | None
+
+
+def training_graph(
+    data: Data | GraphTable,
+    train: Tensor,
+    val: Tensor,
+    relations: bool,
+    edge_features: bool,
+) -> TrainingGraph:
+    """The graph of a fit, without the labels that it must not see."""
+    preprocessing = None
+    if isinstance(data, GraphTable):
+        preprocessing = Preprocessing('raw').fit(data, train)
+        data = preprocessing.transform(data)
+    graph = read_fields(data, relations, edge_features)
+    graph.y = data.y.masked_fill(~(train | val).to(data.y.device), -1)
+    number = None
+    if preprocessing is not None and 'edge_type' in graph:
+        number = len(preprocessing.relations_)
+    return TrainingGraph(graph, preprocessing, number)
