@@ -219,7 +219,11 @@ def main_of(args, units, work, report, title):
     """Runs the units of a script and writes its files; an exit code."""
     folder = RunFolder(args.runs)
     torch.set_num_threads(1)
-    whole = run_units(folder, units, work)
+    try:
+        whole = run_units(folder, units, work)
+    except BlockingIOError as busy:
+        print(busy, file=sys.stderr)
+        return 1
     rows = rows_of(folder, units)
     script = f'benchmarks/{Path(sys.argv[0]).name}'
     command = ' '.join(['python', script, *sys.argv[1:]])

@@ -207,6 +207,9 @@ def main():
     except KeyboardInterrupt:
         print(f'stopped; go on with --runs {args.runs}', file=sys.stderr)
         return 130
+    except BlockingIOError as busy:
+        print(busy, file=sys.stderr)
+        return 1
     pairs = [(unit, folder.read(unit)) for unit in units]
     command = 'python benchmarks/graph_classification.py'
     write_atomic(Path(f'{args.out}.csv'), csv_text(pairs))

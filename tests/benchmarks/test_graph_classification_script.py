@@ -12,6 +12,8 @@ import torch
 
 from torch_geometric.data import Batch
 
+from torch_energy_graph.bench.store import RunFolder
+
 BENCHMARKS = Path(__file__).parents[2] / 'benchmarks'
 
 
@@ -189,3 +191,9 @@ def test_an_impossible_number_of_folds(run):
     with pytest.raises(SystemExit) as caught:
         run('--folds', '11')
     assert caught.value.code == 2
+
+
+def test_a_folder_in_use_is_a_message(run, root, capfd):
+    with RunFolder(root / 'runs').lock():
+        assert run() == 1
+    assert 'another runner' in capfd.readouterr().err

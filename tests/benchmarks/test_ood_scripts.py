@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from torch_energy_graph.bench.store import RunFolder
 from torch_energy_graph.metrics import top_label_calibration_error
 
 BENCHMARKS = Path(__file__).parents[2] / 'benchmarks'
@@ -102,6 +103,13 @@ def test_finished_units_are_not_run_again(run, root, module, monkeypatch):
     assert run('ood_graph', '--models', 'GCN') == 0
     assert [unit.key for unit in calls] == [files[0].stem]
     assert (root / 'out.csv').read_text() == first
+
+
+def test_a_folder_in_use_is_a_message(run, root, capfd):
+    with RunFolder(root / 'runs').lock():
+        assert run('ood_graph', '--models', 'GCN') == 1
+    assert 'another runner' in capfd.readouterr().err
+    assert not (root / 'out.csv').exists()
 
 
 def test_failures_are_reported(run, root, module, monkeypatch):
