@@ -221,8 +221,12 @@ def main_of(args, units, work, report, title):
     torch.set_num_threads(1)
     try:
         whole = run_units(folder, units, work)
-    except BlockingIOError as busy:
-        print(busy, file=sys.stderr)
+    except BlockingIOError:
+        print(
+            f"'{args.runs}' is in use by another runner; wait for it or give "
+            'another folder with --runs',
+            file=sys.stderr,
+        )
         return 1
     rows = rows_of(folder, units)
     script = f'benchmarks/{Path(sys.argv[0]).name}'

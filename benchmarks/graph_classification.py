@@ -207,8 +207,12 @@ def main():
     except KeyboardInterrupt:
         print(f'stopped; go on with --runs {args.runs}', file=sys.stderr)
         return 130
-    except BlockingIOError as busy:
-        print(busy, file=sys.stderr)
+    except BlockingIOError:
+        print(
+            f"'{args.runs}' is in use by another runner; wait for it or give "
+            'another folder with --runs',
+            file=sys.stderr,
+        )
         return 1
     pairs = [(unit, folder.read(unit)) for unit in units]
     command = 'python benchmarks/graph_classification.py'

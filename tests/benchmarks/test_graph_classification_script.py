@@ -196,4 +196,5 @@ def test_an_impossible_number_of_folds(run):
 def test_a_folder_in_use_is_a_message(run, root, capfd):
     with RunFolder(root / 'runs').lock():
         assert run() == 1
-    assert 'another runner' in capfd.readouterr().err
+    error = capfd.readouterr().err
+    assert str(root / 'runs') in error and '--runs' in error

@@ -108,7 +108,8 @@ def test_finished_units_are_not_run_again(run, root, module, monkeypatch):
 def test_a_folder_in_use_is_a_message(run, root, capfd):
     with RunFolder(root / 'runs').lock():
         assert run('ood_graph', '--models', 'GCN') == 1
-    assert 'another runner' in capfd.readouterr().err
+    error = capfd.readouterr().err
+    assert str(root / 'runs') in error and '--runs' in error
     assert not (root / 'out.csv').exists()
 
 
