@@ -109,7 +109,8 @@ def test_a_folder_in_use_is_a_message(run, root, capfd):
     with RunFolder(root / 'runs').lock():
         assert run('ood_graph', '--models', 'GCN') == 1
     error = capfd.readouterr().err
-    assert str(root / 'runs') in error and '--runs' in error
+    assert str(root / 'runs') in error
+    assert '--runs' in error
     assert not (root / 'out.csv').exists()
 
 
